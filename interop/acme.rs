@@ -1,5 +1,5 @@
-//! Certificates of a real ACME authority (Pebble), which validates the names by connecting to the server. The server obtains and renews the
-//! certificates itself. In other tests real ACME clients (certbot, lego) obtain certificates, and the server answers their challenges over plain
+//! Certificates of a real ACME authority (Pebble). Pebble validates the names by connecting to the server, and the server obtains and renews the
+//! certificates itself. In other tests, real ACME clients (certbot, lego) obtain certificates, and the server answers their challenges over plain
 //! HTTP.
 
 use crate::certificates::shown;
@@ -83,7 +83,7 @@ fn port(address: &str) -> u16 {
     address.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
-/// The certificate, as printed by OpenSSL, that a client gets for this name.
+/// The certificate that a client gets for this name, as OpenSSL prints it.
 pub(crate) fn answered(address: &str, name: &str, more: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", address, "-servername", name])
@@ -128,7 +128,7 @@ impl Relay {
     }
 }
 
-/// Tests failures with their reasons, both kinds of challenges, a certificate that is obtained again, and that all orders use one account.
+/// Tests failures and their reasons, both kinds of challenges, and a second order for a certificate. All orders use one account.
 #[test]
 fn a_server_obtains_its_certificate() {
     let scratch = Scratch::new();
@@ -185,7 +185,7 @@ fn a_server_obtains_its_certificate() {
     for name in names {
         until(name, &server, || answered(&server.address, name, &[]).contains("Pebble Intermediate CA"));
     }
-    // The certificate is not obtained again before its renewal is due.
+    // The server does not obtain another certificate before the renewal is due.
     again();
 
     // If the bundle is lost, the server obtains a new certificate. HTTP-01 fails first.
@@ -206,7 +206,7 @@ fn a_server_obtains_its_certificate() {
     until("TLS-ALPN-01 again", &server, || count(success) == 3);
     assert_eq!(count(failure), 3);
 
-    // The answers to challenges were removed, and a client that offers the protocol of TLS-ALPN-01 gets no certificate.
+    // The answers to challenges were removed. A client that offers the protocol of TLS-ALPN-01 gets no certificate.
     for left in [".http-01", ".tls-alpn-01"] {
         assert_eq!(std::fs::read_dir(server.data().join("acme").join(left)).unwrap().count(), 0, "{left}");
     }
@@ -293,6 +293,6 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Clients that ask for other names still get the other certificate.
+    // Clients that ask for other names still get the previous certificate.
     assert_ne!(shown(&server.address, Some("localhost"), &[]), "lego.acme.example");
 }

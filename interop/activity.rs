@@ -1,4 +1,4 @@
-//! A user does not notice changes to hidden entries of a directory: no answer about the directory and no time in it changes.
+//! A user does not notice changes of hidden entries in a directory: the answers about the directory, and the times in them, stay the same.
 
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -26,7 +26,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
             ("/dav/main/box/", &["-X", "PROPFIND", "-H", "Depth: 0", "-d", named]),
             ("/dav/main/", &["-H", "Accept: text/html"]),
             ("/dav/main/box/", &["-H", "Accept: text/html"]),
-            // A condition that would be false if the directory had a date.
+            // The condition would be false if the directory had a modification time.
             ("/dav/main/box", &["-X", "MKCOL", "-H", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT"]),
         ];
         asked.iter().map(|(path, arguments)| curl(&server, &alice, path, arguments)).collect()

@@ -1,5 +1,6 @@
-//! Hidden entries, absent entries and entries with a malformed ACL get the same response, byte for byte: for every verb, as source, target, parent or
-//! member (invariant S2). The expected responses are written here once more, independently of the table `NOT_THERE` in `crates/faces/src/respond.rs`.
+//! Hidden entries, absent entries and entries with a malformed ACL get the same response, byte for byte (invariant S2). This is tested for every
+//! verb, with the entry as source, target, parent or member. The expected responses are listed here independently of the table `NOT_THERE` in
+//! `crates/faces/src/respond.rs`.
 
 use crate::curl::curl;
 use crate::server::{Server, write_acl};
@@ -22,7 +23,7 @@ const PATCH: &str =
 const NO_TOKEN: &str = "Lock-Token: <urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>";
 const NO_IF: &str = "If: (<urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>)";
 
-/// Requests that create nothing: absent entries are answered like hidden ones.
+/// Requests that create nothing: the server answers in the same way for absent and for hidden entries.
 const FOUND: [Row; 33] = [
     row("GET", "{f}", &[], 404),
     row("GET", "{d}", &[], 404),
@@ -59,7 +60,7 @@ const FOUND: [Row; 33] = [
     row("MOVE", "free", &["--header", "Destination: /dav/main/{d}/x", "--header", "Overwrite: F"], 409),
 ];
 
-/// Requests that create an entry. If a hidden entry has the name, the response is that for a user without the right to create.
+/// Requests that create an entry. If a hidden entry has the name, the response is the same as for a user without the right to create entries.
 const TAKEN: [Row; 14] = [
     row("PUT", "{f}", &["--data", "x"], 403),
     row("PUT", "{f}", &["--data", "x", "--header", "If-None-Match: *"], 403),
@@ -87,8 +88,8 @@ const MEMBER: [Row; 6] = [
     row("DELETE", "in-{s}", &[], 207),
 ];
 
-/// The reasons why an entry cannot be seen. In this order: it is hidden; it is hidden and locked by another user; it has a malformed ACL; it is a
-/// symbolic link (never served); it is absent.
+/// The reasons why a user cannot see an entry. In this order: the entry is hidden; it is hidden and locked by another user; it has a malformed ACL;
+/// it is a symbolic link (never served); it is absent.
 const STATES: [&str; 5] = ["hide", "lock", "hurt", "link", "gone"];
 
 fn server() -> (Server, String) {
@@ -131,7 +132,7 @@ fn server() -> (Server, String) {
     (server, bob)
 }
 
-/// The answer, without the name of the state.
+/// The answer. The name of the state is removed from it.
 fn answer(server: &Server, login: &str, row: &Row, state: &str) -> (u16, Vec<String>, String) {
     let named = |text: &str| {
         let of_kind = |kind: &str| format!("{kind}-{state}");
@@ -169,7 +170,7 @@ fn what_is_hidden_absent_damaged_or_hidden_and_locked_is_answered_alike() {
     walk(&server, &bob, &FOUND, &STATES, None);
     walk(&server, &bob, &TAKEN, &STATES[..4], None);
     walk(&server, &bob, &MEMBER, &STATES[..3], None);
-    // A copy of a directory leaves out these members, and the answer does not name them.
+    // A copy of a directory omits these members, and the answer does not name them.
     for state in &STATES[..3] {
         std::fs::create_dir_all(server.data().join(format!("datastores/main/in-{state}/more"))).unwrap();
         server.cli(&["acl", "set", "main", &format!("/in-{state}/more"), "allow bob@local full"]);
@@ -190,7 +191,7 @@ fn whoever_has_no_role_and_whoever_comes_in_maintenance_learns_nothing() {
         server.cli(&["user", "add", "carol@local"]);
         server.add_token("carol@local!test")
     };
-    // For a user without access, conditions of the request are not evaluated.
+    // For a user without access, the server does not evaluate the conditions of the request.
     walk(&server, &carol, &FOUND, &STATES, Some(404));
     walk(&server, &carol, &TAKEN, &STATES, Some(404));
     server.cli(&["datastore", "maintenance", "main", "offline"]);

@@ -2,8 +2,8 @@
 //!
 //! `answers/recorded.txt` has a line for each request: status, code of the refusal, and digests of the answer and of the line in the log, both in the
 //! canonical form of `answers/masks.txt`. A commit that should not change answers leaves every line unchanged. If an answer differs, `cargo xtask
-//! answers --keep DIRECTORY` writes all answers in full: run it with the old and the new code, and compare by `diff -r`. `cargo xtask answers
-//! --accept` records the present answers.
+//! answers --keep DIRECTORY` writes all answers in full: run this command with the old and the new code, and compare the directories by `diff -r`.
+//! `cargo xtask answers --accept` records the present answers.
 
 mod client;
 mod credentials;
@@ -24,15 +24,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use world::{Canonical, World};
 
-/// The smallest number of requests: with fewer, some part of the test was skipped.
+/// The smallest number of requests. If there are fewer, the test skipped something.
 const REQUESTS_MIN: usize = 5_000;
-/// The maximum number of different answers that are shown.
+/// The maximum number of different answers that the test shows.
 const SHOWN: usize = 5;
 
 #[test]
 fn every_answer_is_as_it_was_recorded() {
     let mut world = World::new();
-    // Requests that change nothing come first, so that they meet the initial content.
+    // Requests that change nothing come first, because they expect the initial content.
     heads::ask(&mut world);
     credentials::ask(&mut world);
     webdav::ask(&mut world);

@@ -1,5 +1,6 @@
-//! ACLs and dead properties. An ACL can always be stored, for any number of dead properties. Dead properties are copied only for users who may read
-//! them. A moved entry inherits from its new directory only if the user who moves the entry may read the entry. Also tests that pipes are not opened.
+//! ACLs and dead properties. The server can always store an ACL, for any number of dead properties. Dead properties are copied only for users who may
+//! read them. A moved entry inherits from its new directory only if the user who moves the entry may read it. Another test checks that the server
+//! does not open pipes.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -33,7 +34,9 @@ fn dead_properties_never_keep_a_right_from_being_withdrawn() {
     // Finds the largest size that fits, by bisection.
     let (mut least, mut most) = (0, 60_000);
     if fits(most) {
-        return println!("not asserted: this file system bounds no file's attributes together");
+        return println!(
+            "not asserted: this file system does not limit the total size of a file's attributes"
+        );
     }
     while least + 1 < most {
         let middle = usize::midpoint(least, most);
@@ -121,7 +124,9 @@ fn a_moved_member_without_room_for_what_it_inherits_keeps_its_properties_and_is_
     assert!(full.text().contains("HTTP/1.1 200"), "{}", full.text());
     if set_property(&server, &bob, "/dav/main/tree/file", &"v".repeat(60_000)).text().contains("HTTP/1.1 200")
     {
-        return println!("not asserted: this file system bounds no file's attributes together");
+        return println!(
+            "not asserted: this file system does not limit the total size of a file's attributes"
+        );
     }
     // Another program on the machine adds an attribute.
     setxattr(root.join("other/file"), "user.note", &[b'v'; 2500], XattrFlags::empty()).unwrap();
@@ -173,7 +178,7 @@ fn no_request_opens_a_pipe() {
     let login = server.add_token("admin@local!test");
     let pipe = server.data().join("datastores/main/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Opening a pipe for writing blocks until another process opens it for reading: so the thread notices if the server opens the pipe.
+    // Opening a pipe for writing blocks until another process opens the pipe for reading. Therefore this thread notices if the server opens the pipe.
     let (told, writer_goes_on) = channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();

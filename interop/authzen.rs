@@ -1,6 +1,6 @@
 //! The Core and Discovery cases of the certification scenario of the AuthZEN Authorization API 1.0 (openid/authzen,
-//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out: they permit something because the asking service
-//! says that a user is an administrator, and here only facts count.
+//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out: in these, a request is permitted because the
+//! asking service claims that a user is an administrator, and Enfilade decides only by facts.
 
 use crate::decision_listener::{Asker, Told};
 use crate::server::{Scratch, Server, free_port, wait_until};
@@ -32,7 +32,7 @@ const USERS: &str = r#""subject":{"type":"user"}"#;
 const RECORDS: &str = r#""resource":{"type":"record"}"#;
 const CONTEXT: &str = r#""context":{"time":"2025-06-27T18:03-07:00","ip":"192.168.1.1"}"#;
 
-/// The section of the scenario, the call, the members of the request, and what the response must contain; a number is the status.
+/// The section of the scenario, the call, the members of the request, and what the response must contain. A number is the expected status.
 const CASES: &[(&str, &str, &[&str], &str)] = &[
     ("2.2.1", "evaluation", &[ALICE, READ, ONE], r#"{"decision":true}"#),
     ("2.2.1 write", "evaluation", &[ALICE, WRITE, ONE], r#"{"decision":true}"#),
@@ -206,7 +206,7 @@ const CASES: &[(&str, &str, &[&str], &str)] = &[
     ("4.7.2 subject search", "search/subject", &[USERS, READ, RECORDS], "400"),
     ("4.7.2 resource search", "search/resource", &[USERS, READ, RECORDS], "400"),
     ("4.7.2 action search", "search/action", &[USERS, ONE], "400"),
-    // Beyond the scenario: a resource by URL, a method as action, and things that nobody knows.
+    // Cases beyond the scenario: a resource by URL, a method as action, and unknown names.
     (
         "url",
         "evaluation",
@@ -255,7 +255,7 @@ fn contains(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Asks the question of a case, and returns what the service answered; an error if the answer is not the expected one.
+/// Asks the question of a case, and returns the answer of the service. Returns an error if the answer is not the expected one.
 fn check(
     asker: &mut Asker,
     (section, call, members, expected): &(&str, &str, &[&str], &str),
@@ -276,19 +276,19 @@ fn check(
     if holds { Ok(()) } else { Err(format!("{section}: expected {expected}, got {status} {body}")) }
 }
 
-/// The model and the relations of OpenFGA with which alice may read and write `record-1`, and bob may read it.
+/// The model and the relations for OpenFGA. By these, alice may read and write `record-1`, and bob may read it.
 const OPENFGA_MODEL: &str = r#"{"schema_version":"1.1","type_definitions":[{"type":"user"},{"type":"record",
     "relations":{"writer":{"this":{}},"reader":{"this":{}},"write":{"computedUserset":{"relation":"writer"}},"read":{"computedUserset":{"relation":"reader"}}},
     "metadata":{"relations":{"writer":{"directly_related_user_types":[{"type":"user"}]},"reader":{"directly_related_user_types":[{"type":"user"}]}}}}]}"#;
 const OPENFGA_RELATIONS: &str = r#"{"writes":{"tuple_keys":[{"user":"user:alice","relation":"writer","object":"record:record-1"},
     {"user":"user:alice","relation":"reader","object":"record:record-1"},{"user":"user:bob","relation":"reader","object":"record:record-1"}]}}"#;
 
-/// The cases in which OpenFGA 1.22 answers otherwise: it does not take an empty batch for a single request, refuses a batch with an incomplete request
-/// and types that it does not know with 400, and leaves out `page` at the end of a search.
+/// The cases in which OpenFGA 1.22 answers differently. It does not treat an empty batch as a single request. It answers an incomplete request in a
+/// batch, and unknown types, with 400. It omits `page` at the end of a search.
 const OPENFGA_DIFFERS: [&str; 7] =
     ["3.4 empty", "3.4 none", "3.4 incomplete", "4.6.1", "4.6.1 resource", "4.6.2", "4.6.2 resource"];
 
-/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs it, other runs of the tests use it if it is there.
+/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs OpenFGA; other runs of the tests use it if it is installed.
 fn openfga() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let places = [home.join("go/bin/openfga"), "/usr/local/bin/openfga".into(), "/usr/bin/openfga".into()];
@@ -300,7 +300,8 @@ fn openfga() -> Option<PathBuf> {
     found
 }
 
-/// Asks the cases of OpenFGA, too, so that they are not made for this server. Cases of this server's own ("beyond the scenario") are left out.
+/// Asks OpenFGA the same cases, too. This shows that the cases do not only fit this server. Cases of Enfilade alone ("beyond the scenario") are left
+/// out.
 fn check_openfga(program: &Path) {
     let address = |port: u16| format!("127.0.0.1:{port}");
     let (http, grpc) = (address(free_port()), address(free_port()));
@@ -413,7 +414,7 @@ fn the_configuration_names_the_service_that_was_asked() {
     ] {
         assert_eq!(value[key], format!("https://pdp.example.com{path}"));
     }
-    // The listener serves nothing else.
+    // The listener serves no other paths.
     for path in ["/dav/main/", "/v3", "/api2/json/version", "/whoami", "/metrics", "/"] {
         assert_eq!(asker.send(&format!("GET {path}"), &[], "").status, 404, "{path}");
     }

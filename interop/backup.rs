@@ -1,4 +1,4 @@
-//! Backups of the whole server: while it serves, on a schedule, restored to another directory, with damaged files, and with restores that are killed.
+//! Backups of the whole server: during service, by a schedule, with a restore into another directory, with damaged files, and with a killed restore.
 
 use crate::certificates::shown;
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The number of records in the test of a large backup; a million in the campaign.
+/// The number of records in the test of a large backup. The campaign uses a million.
 const RECORDS: u64 = 10_000;
 
 /// Runs a command on a data directory, with a line of input.
@@ -53,7 +53,7 @@ pub(crate) fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The credentials whose answers are compared before the backup and after the restore.
+/// The credentials for the comparison of answers before the backup and after the restore.
 struct Visitors {
     logins: Vec<String>,
     session: String,
@@ -68,7 +68,7 @@ fn session(server: &Server, user: &str, password: &str) -> Answer {
 }
 
 impl Visitors {
-    /// Creates users with passwords and tokens, a session, a disabled user, and a user whose token is deleted.
+    /// Creates users with passwords and tokens, a session, a disabled user, and a user with a deleted token.
     fn move_in(server: &Server) -> Self {
         let mut logins = vec![format!("admin@local:{}", server.password), "nobody@local:x".to_owned()];
         logins.push(server.add_user("alice", "DatastoreReader"));
@@ -104,7 +104,7 @@ impl Visitors {
     }
 }
 
-/// A server with content, ACLs, a second datastore and a certificate of its own.
+/// A server with content, ACLs, a second datastore and a separate certificate.
 fn house() -> (Server, Visitors) {
     let server = Server::start_with(&[WITHOUT_PENALTIES]);
     let second = server.scratch.path().join("second");
@@ -172,7 +172,7 @@ fn a_house_that_is_restored_elsewhere_answers_every_credential_alike() {
     assert!(server.cli_output(&["acl", "restore", "main"], &saved).status.success());
 }
 
-/// Makes an age key. Returns the file with the private key, and the recipient.
+/// Creates an age key. Returns the file with the private key, and the recipient.
 fn age_key(directory: &Path) -> (PathBuf, String) {
     let file = directory.join("key.txt");
     let made = Command::new("age-keygen").arg("-o").arg(&file).output().expect("age is needed");
@@ -273,7 +273,7 @@ fn what_cannot_be_restored_changes_nothing() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let mut flipped = bytes.clone();
     let at = bytes.windows(11).rposition(|window| window == b"PRIVATE KEY").unwrap();
-    // The changed byte is in the key itself. After the end of the key there is padding of the archive, which belongs to no file.
+    // The changed byte is in the key itself. The archive has padding after the end of the key, and a change of padding has no effect.
     flipped[at - 30] ^= 1;
     std::fs::write(&damaged, flipped).unwrap();
     let foreign = here.join("foreign");
@@ -304,7 +304,7 @@ fn what_cannot_be_restored_changes_nothing() {
         (&here.join("no/such"), vec![text(&file)], "", "make it with `mkdir -p`"),
         (&of_another[0], vec![text(&file)], "", "is in the data directory"),
         (&of_another[1], vec![text(&file)], "", "is in the data directory"),
-        (&foreign, vec![text(&file), "--force"], "", "has other files, such as `letter.txt`"),
+        (&foreign, vec![text(&file), "--force"], "", "contains other files, such as `letter.txt`"),
         (&file, vec![text(&file), "--force"], "", "is a file, not a directory"),
     ] {
         let why = refused(data, &[&["restore"], &arguments[..]].concat(), input);
@@ -326,7 +326,7 @@ fn what_cannot_be_restored_changes_nothing() {
     assert!(users(&aside).contains("late@local") && !users(&new).contains("late@local"));
 }
 
-/// The key that made the hashes of API tokens belongs to the facts: neither a backup nor a restore accepts another key.
+/// The key that made the hashes of API tokens belongs to the facts. Neither a backup nor a restore accepts another key.
 #[test]
 fn a_backup_has_the_key_of_its_api_tokens() {
     let scratch = Scratch::new();
@@ -404,7 +404,7 @@ fn a_restore_that_is_killed_leaves_all_or_nothing() {
     assert!(new.exists() && !scratch.path().join("new.restoring").exists());
 }
 
-/// If a restore with `--force` is killed at any moment, the old data directory or the new one is in its place.
+/// If a restore with `--force` is killed at any moment, either the old or the new data directory is in place.
 #[test]
 fn a_restore_with_force_that_is_killed_leaves_the_old_or_the_new() {
     let scratch = Scratch::new();
@@ -427,7 +427,7 @@ fn a_restore_with_force_that_is_killed_leaves_the_old_or_the_new() {
         let mark = new.join("of-the-old-one");
         std::fs::write(&mark, "").unwrap();
         let mut child = start();
-        // The last restore is not killed: on a busy machine it may take longer than the first one did.
+        // The last restore is not killed. On a busy machine, it may take longer than the first restore.
         if part < 11 {
             std::thread::sleep(whole * part / 9);
             let _ = child.kill();
@@ -465,7 +465,7 @@ fn fill(data: &Path, records: u64) {
     }
 }
 
-/// A server with many facts is backed up while it serves and facts change, and then restored: every record is sound, and a token works.
+/// A server with many facts is backed up during service, while facts change, and is then restored. Every record is valid, and a token works.
 #[test]
 fn a_drill_with_many_facts() {
     let n = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(RECORDS);
@@ -531,7 +531,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
         ("ENFILADE_BACKUP__RECIPIENTS", public.as_str()),
     ];
     let server = Server::start_with(&environment);
-    // Two servers of one data directory: each backup is made by only one of them.
+    // Two servers with one data directory: only one of them makes each backup.
     let mut another = server.another(&environment);
     let complete = || server.log().matches("is complete and verified").count();
     until("four backups are made", &server, || complete() >= 4);
@@ -561,7 +561,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.into_iter().find(|line| line["what"] == "backups").unwrap()
     };
-    // `doctor` warns when two intervals have passed. The interval is long here, because on a busy machine a backup may be late by seconds.
+    // `doctor` warns after two intervals without a backup. The interval is long here, because a backup may be seconds late on a busy machine.
     let seldom = environment.map(|(name, value)| (name, if name.ends_with("EVERY") { "1h" } else { value }));
     assert_eq!(doctor(&seldom)["state"], "ok");
     // The backups of another directory do not count.
@@ -589,7 +589,7 @@ fn a_server_makes_backups_on_a_schedule_and_keeps_some_of_them() {
     let new = scratch.path().join("new");
     said(&new, &["restore", text(&newest), "--identity", text(&key)]);
 
-    // If the directory of backups cannot be made, the server serves, and its log gives the reason.
+    // If the directory of backups cannot be created, the server still serves, and its log contains the reason.
     let environment = [("ENFILADE_BACKUP__DIRECTORY", "/dev/null/backups"), ("ENFILADE_BACKUP__EVERY", "1s")];
     let server = Server::start_with(&environment);
     until("the failure is told", &server, || server.log().contains("the scheduled backup failed"));

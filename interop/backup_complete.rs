@@ -1,4 +1,4 @@
-//! What a backup must contain, where copies of the facts may be written, and what the operator is told after an older state was restored.
+//! The content of a backup, the places where copies of the facts may be written, and the warnings after a restore of an older state.
 
 use crate::backup::{names, run, said, text};
 use crate::command::why;
@@ -25,7 +25,7 @@ fn refused(data: &Path, arguments: &[&str]) -> String {
     why(&output)
 }
 
-/// A data directory that follows `user.cfg`.
+/// A data directory with facts that follow `user.cfg`.
 fn following(data: &Path) {
     said(data, &["init"]);
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
@@ -59,7 +59,7 @@ fn a_backup_without_a_file_that_the_server_follows_is_not_made() {
         "{said_of_two}"
     );
     std::fs::rename(path("away"), data.join("datastore.cfg")).unwrap();
-    // An empty file is an answer: there are no users.
+    // An empty file is valid: there are no users.
     std::fs::write(&users, "").unwrap();
     said(&data, &["backup", text(&target)]);
     assert!(said(&data, &["restore", text(&target), "--check"])["records"].is_u64());
@@ -106,7 +106,7 @@ fn a_scheduled_backup_without_a_followed_file_fails_and_deletes_none() {
     until("the file is followed", &server, || lists().contains("ann@pbs"));
     let complete = || server.log().matches("is complete and verified").count();
     let before = complete();
-    // The first of these may have begun before the file was there.
+    // The first of these backups may have begun before the file existed.
     until("backups are made", &server, || complete() >= before + 3);
     std::fs::rename(&users, scratch.path().join("away")).unwrap();
     until("the failure is told", &server, || {
@@ -186,7 +186,7 @@ fn a_copy_of_the_facts_is_written_to_a_device_or_a_pipe() {
         }
         assert!(std::fs::metadata("/dev/full").unwrap().file_type().is_char_device());
         let begin = format!("{{\"enfilade_facts\":\"{verb}\"").into_bytes();
-        // With a limit, because a reader of a pipe that nobody writes to waits for ever.
+        // The reader has a time limit, because opening a pipe without a writer blocks.
         let mut reader = Command::new("timeout");
         let reader = reader.args(["60", "cat"]).arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
         let made = said(&data, &["facts", verb, text(&pipe)]);
@@ -194,7 +194,7 @@ fn a_copy_of_the_facts_is_written_to_a_device_or_a_pipe() {
         let read = reader.wait_with_output().unwrap().stdout;
         assert!(read.starts_with(&begin), "{:?}", read.get(..40));
         assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
-        // On standard output there is only the copy.
+        // Standard output contains only the copy.
         for out in ["-", "/dev/stdout"] {
             let output = without_json(&data, &format!("facts {verb} {out}"));
             assert!(output.status.success() && output.stdout.starts_with(&begin), "{}", why(&output));
@@ -204,12 +204,12 @@ fn a_copy_of_the_facts_is_written_to_a_device_or_a_pipe() {
         }
     }
     assert!(why(&without_json(&data, "facts dump")).contains("; the dump contains no hashes of secrets"));
-    // A whole backup is read again, which is not possible with a pipe.
+    // The command reads a complete backup again, which is not possible with a pipe.
     let said = refused(&data, &["backup", text(&pipe), "--force"]);
     assert!(said.contains("is a device or a pipe") && pipe.exists(), "{said}");
 }
 
-/// The first write finds a full disk: the reason is in the error once.
+/// The first write fails because the disk is full. The error contains the reason only once.
 #[test]
 fn a_full_disk_is_told_once() {
     let scratch = Scratch::new();
@@ -264,7 +264,7 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     assert!(text_of.contains("changes after revision") && text_of.contains("are undone"), "{text_of}");
     assert!(text_of.contains("are lost; the old sessions, credentials and rights work again"), "{text_of}");
     assert!(text_of.contains("Make these changes again now"), "{text_of}");
-    // The command that it names lists what was undone.
+    // The command in the message lists the changes that were undone.
     let begin = format!("enfilade --data '{}' ", data.display());
     let log = text_of.split_once(&begin).unwrap_or_else(|| panic!("{text_of}")).1.lines().next().unwrap();
     let listed = told(&data, log);
@@ -274,12 +274,12 @@ fn facts_of_an_older_state_say_what_is_valid_again() {
     assert!(!listed.contains("token create alice@local!laptop"), "{log}: {listed}");
     let restored = said(&data, &["facts", "restore", text(&backup), "--force", "--accept-rollback"]);
     assert!(restored["revocations_until"].is_i64(), "{restored}");
-    // If the store is moved aside, its log cannot be read by a command.
+    // If the store is moved aside, no command can read its log.
     let text_of = told(&data, &format!("facts restore {} --set-aside --accept-rollback", backup.display()));
     assert!(text_of.contains("rights work again") && text_of.contains("\"event\":\"change\""), "{text_of}");
 }
 
-/// Revisions of different stores cannot be compared: a later revision of another store does not contain what was revoked here.
+/// Revisions of different stores cannot be compared. A later revision of another store does not contain the revocations of this store.
 #[test]
 fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() {
     let scratch = Scratch::new();
@@ -301,7 +301,7 @@ fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() 
             assert!(text_of.contains(part), "{option}: {part}: {text_of}");
         }
         assert!(!text_of.contains("are undone"), "{option}: {text_of}");
-        // The next copy is later than the restore.
+        // The next copy has a later revision than the restore.
         for n in 0..3 {
             said(&other, &["user", "add", &format!("next{option}-{n}@local")]);
         }
@@ -330,7 +330,7 @@ fn a_store_that_went_back_and_is_accepted_says_what_is_lost() {
     assert!(text_of.contains("\"event\":\"change\" and a revision above"), "{text_of}");
 }
 
-/// The files of Proxmox that are not followed are in the backup, so that the restored server warns of them, too.
+/// The backup contains the files of Proxmox that the facts do not follow. Therefore the restored server warns of these files, too.
 #[test]
 fn a_restored_server_still_says_that_it_checks_no_second_factor() {
     let scratch = Scratch::new();
@@ -359,7 +359,7 @@ fn a_restored_server_still_says_that_it_checks_no_second_factor() {
     assert!(warned(&new));
 }
 
-/// A directory in which a user without special rights runs commands: root's commands run as another user, because root may read everything.
+/// A directory in which a user without special rights runs commands. Commands of root run as another user, because root may read everything.
 struct OfUser {
     scratch: Scratch,
     id: Option<u32>,

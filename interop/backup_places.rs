@@ -1,4 +1,4 @@
-//! Where backups and data directories may be, and what a restore does with the content of datastores.
+//! The permitted places of backups and data directories, and the effect of a restore on the content of datastores.
 
 use crate::backup::{names, run, said, text};
 use crate::server::{BINARY, Scratch, Server};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Keys, and files that contain keys, never get into a datastore, whose users could read them.
+/// Keys, and files that contain keys, never get into a datastore, because users of the datastore could read them.
 #[test]
 fn no_command_puts_keys_into_a_datastore() {
     let server = Server::start();
@@ -15,14 +15,14 @@ fn no_command_puts_keys_into_a_datastore() {
     let file = here.join("f.tar");
     server.cli(&["datastore", "create", "second", "--path", text(&served)]);
     server.cli(&["backup", text(&file)]);
-    // A datastore that the backup does not have.
+    // A datastore that is not in the backup.
     let late = here.join("late");
     server.cli(&["datastore", "create", "late", "--path", text(&late)]);
     std::os::unix::fs::symlink(&served, &link).unwrap();
     let beneath_data = data.join("datastores/main");
     let before = [&served, &late, &beneath_data].map(|directory| names(directory));
     let is_refused = |data: &Path, arguments: &[&str], environment: &[(&str, &str)]| {
-        // A server that starts would not end by itself.
+        // If the server starts, it does not end by itself.
         let mut command = Command::new("timeout");
         command.args(["60", BINARY, "--json", "--data"]).arg(data).args(arguments);
         let output = command.envs(environment.iter().copied()).output().unwrap();
@@ -47,7 +47,7 @@ fn no_command_puts_keys_into_a_datastore() {
         let why = is_refused(place, &["restore", text(&file)], &[]);
         assert!(why.contains("nothing was changed"), "{why}");
     }
-    // Without the original server only the backup knows its datastores.
+    // Without the original server, only the backup knows the server's datastores.
     std::fs::rename(&data, here.join("gone")).unwrap();
     for place in [&served.join("new"), &link.join("new")] {
         let mut command = Command::new(BINARY);
@@ -96,7 +96,7 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     std::fs::write(data.join("enfilade.toml"), format!("[backup]\ndirectory = '{}'\n", path("b").display()))
         .unwrap();
     said(&data, &["backup", text(&file)]);
-    // A datastore that its own server refuses does not prevent the restore.
+    // A datastore that its server refuses does not prevent the restore.
     let config = std::fs::read_to_string(data.join("datastore.cfg")).unwrap();
     std::fs::write(data.join("datastore.cfg"), format!("{config}datastore: everything\n\tpath /\n\n"))
         .unwrap();
@@ -114,7 +114,7 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     let of_main = found.lines().find(|line| line.contains("datastore main")).unwrap();
     assert!(!of_main.contains("\"error\""), "{found}");
 
-    // The text for people always ends with the next steps, and says how content is copied together with its ACLs.
+    // The text for people always ends with the next steps, and explains how to copy content together with its ACLs.
     let told = |data: &Path, arguments: &[&str]| {
         let output = Command::new(BINARY).arg("--data").arg(data).args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -124,7 +124,7 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     let next = again.split_once("\nnext:\n").unwrap_or_else(|| panic!("{again}")).1;
     assert!(next.contains("  - check: enfilade") && next.contains("  - start: enfilade"), "{again}");
     assert!(again.contains("the content of datastores was kept"), "{again}");
-    // The log of the directory that was restored before says nothing of the time before that restore; the one that was moved aside then does.
+    // The log of the restored directory begins with the restore. The log of the directory that was moved aside contains the earlier changes.
     let log = format!("enfilade --data '{}' facts log", aside.display());
     assert!(
         again.contains(&format!("an earlier restore renamed a data directory to `{}`", aside.display())),
@@ -135,7 +135,7 @@ fn a_restore_with_force_keeps_the_content_of_datastores_and_says_what_is_next() 
     assert!(other.contains("rsync -aX"), "{other}");
     assert!(told(&data, &["backup", text(&path("g.tar"))]).contains("rsync -aX"));
 
-    // The users of another server do not get the content of this one.
+    // The users of another server do not get access to the content of this server.
     let foreign = path("foreign");
     said(&foreign, &["init"]);
     said(&foreign, &["backup", text(&path("h.tar"))]);

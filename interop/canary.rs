@@ -1,5 +1,5 @@
-//! A second after a secret was used, it is nowhere in the server: not in its memory, its core dump, its log or its facts, neither in plain text nor
-//! in base64. The same search finds a value that was put into the memory on purpose.
+//! A second after the use of a secret, the server does not contain the secret any more: not in its memory, core dump, log or facts, neither as plain
+//! text nor in base64. The same search finds a value that the test put into the memory.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::fs::File;
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    /// Searches all readable memory of a process, except pages of the store's file, which is searched itself.
+    /// Searches all readable memory of a process, except the pages of the store's file. The file itself is searched separately.
     fn look_in_memory(&mut self, process: u32) {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
         let memory = File::open(format!("/proc/{process}/mem")).unwrap();
@@ -58,7 +58,7 @@ impl Search {
             let (start, end) = fields[0].split_once('-').unwrap();
             let number = |hex: &str| u64::from_str_radix(hex, 16).unwrap();
             let (mut at, end) = (number(start), number(end));
-            // The pieces overlap, so that no match at their borders is missed.
+            // The pieces overlap, because a match may cross a border.
             let mut piece = vec![0; 1 << 20];
             while at < end {
                 let length = piece.len().min((end - at) as usize);
@@ -176,7 +176,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
         Search { needles: vec![("the canary".into(), PLANTED.as_bytes().to_vec())], found: Vec::new() };
     planted.look_in_memory(server.pid());
     assert!(!planted.found.is_empty(), "the search does not find what is there");
-    // On a busy machine the server frees its buffers later than after a second.
+    // On a busy machine, the server may free its buffers later than after a second.
     for _ in 0..30 {
         std::thread::sleep(Duration::from_secs(1));
         search.found.clear();
@@ -236,7 +236,7 @@ fn a_support_bundle_has_what_helps_and_no_secret() {
     {
         assert!(has(&bytes, text), "{text}");
     }
-    // It works if the server does not.
+    // The command works even if the server cannot start.
     std::fs::write(server.data().join("enfilade.toml"), "[tls\n").unwrap();
     let bytes = bundle("broken.tar");
     assert!(has(&bytes, "enfilade.toml") && has(&bytes, "expected"), "{}", String::from_utf8_lossy(&bytes));

@@ -1,4 +1,4 @@
-//! What `certs` and the commands that examine the configuration say about certificates, keys and revocation lists.
+//! The output of `certs` and of the commands that examine the configuration, about certificates, keys and revocation lists.
 
 use crate::certificate_files::{enfilade, openssl, write_parts};
 use crate::certificates::{bundle, rsa};
@@ -43,12 +43,12 @@ fn a_revocation_list_without_a_number_is_named_and_other_certificates_are_shown(
         let said = out + &err;
         assert!(!is_well && why.iter().all(|why| said.contains(why)), "{arguments:?}: {said}");
     }
-    // `doctor` does not call a configuration valid with which a server cannot start.
+    // `doctor` does not call a configuration valid if a server cannot start with it.
     let (_, out, _) = run(&["doctor"]);
     let mut findings = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let found = findings.find(|finding| finding["what"] == "configuration").unwrap();
     assert_eq!(found["state"], "error", "{found}");
-    // Commands that only show something show the other certificates.
+    // Commands that only display certificates display the other certificates.
     let (is_well, out, _) = run(&["certs", "list"]);
     let has = |part: &str| out.contains(part);
     assert!(!is_well && has("localhost.pem") && has("nas.pem") && has("list:2"), "{out}");

@@ -1,5 +1,4 @@
-//! `certs add` accepts certificates and keys in every format that OpenSSL writes, and strict clients accept the certificates that Enfilade makes
-//! itself.
+//! `certs add` accepts certificates and keys in every format that OpenSSL writes. Strict clients accept the certificates that Enfilade creates.
 
 use crate::certificates::{bundle, ecdsa};
 use crate::server::{BINARY, Scratch, Server, until};
@@ -152,7 +151,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     }
     let written = std::fs::read_dir(place.join("data/tls")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(written.into_iter().all(|name| name.to_str().is_some_and(|name| name.starts_with("localhost."))));
-    // Tools give the same file name to each certificate. An existing file with a certificate for other names is not replaced.
+    // Tools use the same file name for each certificate. `certs add` does not replace an existing file if its certificate is for other names.
     assert!(
         enfilade(place, &["certs", "add", "leaf.crt", "plain.key", "--name", "cert.pem"], "")
             .status
@@ -162,7 +161,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     let other = enfilade(place, &["certs", "add", "cert.pem"], "");
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(!other.status.success() && said.contains("--name other.example.pem"), "{said}");
-    // If a bundle with a wrong key was copied into the directory by hand, the message has the same words.
+    // The message is the same if a bundle with a wrong key was copied into the directory by hand.
     let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
     std::fs::write(place.join("data/tls/cert.pem"), text("leaf.crt") + &text("other.key")).unwrap();
     let checked = enfilade(place, &["certs", "check"], "");
@@ -170,7 +169,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     assert!(!checked.status.success() && said.contains("belongs to another certificate"), "{said}");
 }
 
-/// Root can read files that the server cannot read. Commands that examine the server's certificates judge as the server.
+/// Root can read files that the server cannot read. Commands that examine the server's certificates judge with the rights of the server.
 #[test]
 fn root_judges_certificates_as_the_server_does() {
     if !rustix::process::geteuid().is_root() {
@@ -222,7 +221,7 @@ fn a_name_that_no_certificate_has_and_an_empty_place_are_errors() {
         &["certs", "check"],
         &["there is no certificate in crt-list `", "add a line with the path of this file"],
     );
-    // A line with names of its own answers by them, not by the names of its certificate.
+    // A line with explicit names answers for these names, not for the names of its certificate.
     std::fs::write(place.join("list"), "data/tls/localhost.pem *.box.example !no.box.example\n").unwrap();
     let mut shown = Command::new(BINARY);
     shown.args(["--data", "data", "certs", "show", "x.box.example"]).current_dir(place);
@@ -230,7 +229,7 @@ fn a_name_that_no_certificate_has_and_an_empty_place_are_errors() {
     assert!(said.contains("the line of the crt-list has the name") && said.contains("list:1:"), "{said}");
 }
 
-/// `config check`, `doctor` and `serve` agree about certificates with which a server cannot start.
+/// `config check`, `doctor` and `serve` agree whether a server can start with the certificates.
 #[test]
 fn all_commands_agree_whether_a_server_can_start() {
     let scratch = Scratch::new();
@@ -276,7 +275,7 @@ fn all_commands_agree_whether_a_server_can_start() {
     assert!(!place.join("fresh").exists());
 }
 
-/// What has no effect, or would stop the next start, is a warning.
+/// Settings and files without effect cause warnings. Files that would prevent the next start cause warnings, too.
 #[test]
 fn settings_and_files_without_effect_are_warnings() {
     let scratch = Scratch::new();
@@ -306,7 +305,7 @@ fn settings_and_files_without_effect_are_warnings() {
     says(&["doctor"], &warnings);
 }
 
-/// `certs remove` leaves no key behind, and no file that another bundle needs is removed.
+/// `certs remove` also removes the key of the certificate, but no file that another bundle needs.
 #[test]
 fn a_certificate_is_removed_with_its_companion_files() {
     let scratch = Scratch::new();
@@ -336,7 +335,8 @@ fn a_certificate_is_removed_with_its_companion_files() {
     assert!(is_there("two.crt") && is_there("two.key") && is_there("localhost.crt"));
 }
 
-/// `openssl x509 -req` without an extension file makes a certificate of X.509 version 1. No handshake accepts it, so it is refused from the start.
+/// `openssl x509 -req` without an extension file makes a certificate of X.509 version 1. No handshake accepts this certificate, so `certs add`
+/// refuses it.
 #[test]
 fn a_certificate_of_x509_version_1_is_refused_with_the_reason() {
     let scratch = Scratch::new();
@@ -416,7 +416,7 @@ fn the_first_certificate_has_the_configured_names_and_is_accepted() {
     let shown = server.cli(&["certs", "show", "nas.lan"]);
     let (from, to) = (shown[0]["not_before"].as_i64().unwrap(), shown[0]["not_after"].as_i64().unwrap());
     assert!((824 * 86_400..=825 * 86_400).contains(&(to - from)), "{shown:?}");
-    // A name that is added to the configuration gets into the certificate at the next start. If no name is new, a start changes nothing.
+    // A name that is added to the configuration is in the certificate after the next start. Without a new name, a start changes nothing.
     let before = std::fs::read(&trusted).unwrap();
     let again = |names: &str| {
         server.cli_output_with(&[("ENFILADE_TLS__NAMES", names)], &["init"], "");
@@ -425,7 +425,7 @@ fn the_first_certificate_has_the_configured_names_and_is_accepted() {
     assert_eq!(again(names.1), before);
     assert_ne!(again("nas.lan, box.lan"), before);
     until("the new certificate", &server, || curl_accepts(&trusted, &server.address, "box.lan"));
-    // A certificate that the server did not make is not replaced, even if it has this file name.
+    // The server does not replace a certificate that it did not make, even under this file name.
     std::fs::write(server.data().join("tls/localhost.pem"), bundle("x", &["mine.example"], &ecdsa()))
         .unwrap();
     let mine = std::fs::read(server.data().join("tls/localhost.pem")).unwrap();
@@ -446,7 +446,7 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
     let scratch = Scratch::new();
     let directory: PathBuf = scratch.path().join("certificates");
     std::fs::create_dir(&directory).unwrap();
-    // Clients that send no name get the certificate of the first file, unless another certificate has the address to which they connected.
+    // Clients that send no name get the certificate of the first file, unless another certificate contains the address of the connection.
     std::fs::write(directory.join("a.pem"), bundle("a", &["a.example"], &ecdsa())).unwrap();
     let place = directory.to_str().unwrap();
     let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
@@ -455,12 +455,12 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
-    // Without a CA the certificate is signed by itself.
+    // Without a CA, the certificate is self-signed.
     assert_eq!(cli(&["certs", "self-signed", "nas.lan", "127.0.0.1"])["signed_by"], "itself");
     let own = directory.join("nas.lan.crt");
     until("the certificate of nas.lan", &server, || curl_accepts(&own, &server.address, "nas.lan"));
     all_accept(&own, &server.address, "127.0.0.1");
-    // The CA is made only once.
+    // The CA is created only once.
     assert!(!server.cli_output(&["certs", "ca", "--show"], "").status.success());
     assert_eq!(cli(&["certs", "ca", "--name", "Family CA"])["created"], true);
     assert_eq!(cli(&["certs", "ca"])["created"], false);
@@ -481,7 +481,7 @@ fn a_local_ca_is_trusted_once_for_all_certificates_that_it_signs() {
     assert!(!curl_accepts(&ca, &server.address, "a.example"), "a certificate of another issuer");
     let issuer = openssl(scratch.path(), &format!("x509 -in {place}/nas.lan.pem -noout -issuer"));
     assert!(issuer.contains("CN = Family CA"), "{issuer}");
-    // No datastore can contain the key of the CA.
+    // No datastore can contain the directory with the key of the CA.
     let into = server.data().join("ca");
     let refused = server.cli_output(&["datastore", "create", "ca", "--path", into.to_str().unwrap()], "");
     assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));

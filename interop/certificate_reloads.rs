@@ -1,5 +1,5 @@
-//! The server uses the certificates and revocation lists that are on the disk, also after a reload with other paths, and after the last certificate
-//! was removed.
+//! The server uses the certificates and revocation lists on the disk. This also holds after a reload with other paths, and after the removal of the
+//! last certificate.
 
 use crate::certificates::{bundle, ecdsa, shown};
 use crate::server::{BINARY, Scratch, Server, wait_until};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Much less than the time after which the server checks everything, also what it does not watch.
+/// Much shorter than the interval at which the server checks all files, including those that it does not watch.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Makes the configuration name another place of certificates, and reloads it.
+/// Changes the place of certificates in the configuration, and reloads the configuration.
 fn reload(server: &Server, keys: &str) {
     std::fs::write(server.data().join("enfilade.toml"), format!("[tls]\n{keys}\n")).unwrap();
     signal("HUP", server.pid());
@@ -56,7 +56,7 @@ fn a_revocation_right_after_the_reload_that_names_the_list_counts_at_once() {
     assert_eq!(status(), "200", "{}", server.log());
     put(&at("crl.pem"), &authority.revocations(&[MINE]));
     wait_until(SOON, "the revoked certificate is refused", || status() == "000");
-    // A list that cannot be used is named, and the earlier one stays in use.
+    // The server reports a list that it cannot use, and keeps the earlier list.
     put(&at("crl.pem"), "nothing");
     let told = "contains no revocation list in PEM form";
     wait_until(SOON, told, || server.log().contains(told));

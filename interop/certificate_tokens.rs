@@ -1,12 +1,12 @@
-//! A token that is bound to a client certificate is accepted only on some connections: a line of the crt-list must ask for client certificates, and
-//! must accept this certificate. The commands say so.
+//! A token that is bound to a client certificate is accepted only on some connections: a line of the crt-list must require client certificates, and
+//! must accept this certificate. The commands report this.
 
 use crate::every_command::{House, without_json};
 use crate::terms::{Authority, MINE};
 use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd};
 use serde_json::Value;
 
-/// A revocation list of the authority with the certificate `mine`.
+/// A revocation list of the authority, which contains the certificate `mine`.
 fn revocations(authority: &Authority) -> String {
     let list = CertificateRevocationListParams {
         this_update: date_time_ymd(2024, 1, 1),
@@ -43,7 +43,7 @@ fn a_certificate_that_no_line_accepts_is_told() {
         made["without_effect"].clone()
     };
     let text = |line: &str| String::from_utf8(without_json(&data, line).stdout).unwrap();
-    // Without a crt-list, no client is asked for a certificate.
+    // Without a crt-list, the server requests no client certificate.
     let effect = create("mine").to_string();
     assert!(effect.contains("no line of a crt-list asks for client certificates"), "{effect}");
     assert!(effect.contains("verify optional ca-file FILE"), "{effect}");

@@ -1,4 +1,4 @@
-//! Certificates through the real binary: it selects the same certificate as HAProxy, and replaces changed ones under load without a failed
+//! Certificates of the real server. It selects the same certificate as HAProxy, and replaces changed certificates under load without a failed
 //! handshake.
 //!
 //! `cargo xtask reloads` is the campaign (1,000 changes under load).
@@ -141,7 +141,7 @@ fn the_choice_is_haproxys_where_that_is_wanted() {
         assert_eq!(shown(&ours.address, name, takes), said, "{name:?} {takes:?}\n{}", ours.log());
         assert_eq!(shown(&exact_first.address, name, takes), exact, "{name:?} {takes:?}");
     }
-    // With strict names, a client with an unknown name or without a name gets the same alert from HAProxy and from the server.
+    // With strict names, HAProxy and the server answer a client with an unknown name, or without a name, with the same alert.
     let ((_theirs, theirs), ours) =
         (Haproxy::start(scratch.path(), &directory, "strict-sni"), start("haproxy", "true"));
     for name in [Some("unknown.example"), Some("sub.dup.example")] {
@@ -167,7 +167,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     let place = directory.to_str().unwrap();
     let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
     let began = Instant::now();
-    // When the server has found the wrong key, the other certificate with this name answers, also for unknown names.
+    // When the server has found the wrong key, it sends the other certificate with this name, also for unknown names.
     while shown(&server.address, Some("both.example"), &[]) != "a.example" {
         assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
@@ -192,10 +192,10 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
     let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
-    // The first file with this name has the key of another certificate, so the server sends the second one.
+    // The first file with this name has the key of another certificate, so the server sends the certificate of the second file.
     let said = String::from_utf8(list(&["show", "both.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && !said.contains("0b.pem") && said.contains("\"error\":null"), "{said}");
-    // `certs add` refuses an unusable bundle; the server uses a usable one without a signal.
+    // `certs add` refuses an unusable bundle. The server uses a usable bundle without a signal.
     let outside = scratch.path().join("new.pem");
     std::fs::write(&outside, wrong.replace("PRIVATE", "PUBLIC")).unwrap();
     let add = ["add", outside.to_str().unwrap()];
@@ -210,7 +210,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
         }
     };
     until_shown("new.example", "new.example");
-    // A certificate that no client would get, and one that takes the place of the default, are named.
+    // The command warns of a certificate that no client would get, and of a certificate that becomes the default.
     for (name, warning) in [("zz.pem", "get `"), ("0.pem", "this certificate is now the default certificate")]
     {
         let said = list(&[&add[..], &["--name", name]].concat());
@@ -223,7 +223,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     for name in ["../a.pem", ".a.pem", "a.key"] {
         assert!(!list(&["remove", name]).status.success(), "{name}");
     }
-    // With `check = "eager"` the server does not start, and names all problems.
+    // With `check = "eager"`, the server does not start, and reports all problems.
     let eager = Command::new(crate::server::BINARY)
         .args(["--data", scratch.path().join("data").to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"])
         .args(["--ops-listen", "127.0.0.1:0"])
@@ -266,7 +266,7 @@ impl ServerCertVerifier for Witness {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The handshake's signature is verified, so the server has the key of the certificate.
+    // The signature of the handshake is verified, which proves that the server has the key of the certificate.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -393,7 +393,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                 println!("{} of {changes} changes, {} handshakes", n + 1, shaken.load(Ordering::Relaxed));
             }
         }
-        // The server soon uses the certificate that is added last.
+        // The server soon uses the certificate that was added last.
         let began = Instant::now();
         write("last.pem", &bundle("x", &["last.example"], &keys[0]));
         while handshake(&server.address, "last.example")
@@ -402,7 +402,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
             assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        // On a busy machine all changes may be made before there were as many handshakes.
+        // On a busy machine, all changes may be made before enough handshakes have happened.
         let began = Instant::now();
         while shaken.load(Ordering::Relaxed) <= changes && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(20));

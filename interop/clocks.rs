@@ -1,5 +1,5 @@
-//! The wall clock is set ahead and back while a server runs, by seconds and by days. Revoked sessions stay revoked for every setting of the clock,
-//! and a new session is valid at once.
+//! The wall clock is set forward and back while a server runs, by seconds and by days. Revoked sessions stay revoked at every setting of the clock,
+//! and a new session is valid immediately.
 
 use crate::command::preload;
 use crate::gone::{Cloud, enabled, project};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A time in which a server surely notices that its clock was set.
+/// After this time, a server has noticed that its clock was set.
 const NOTICED: Duration = Duration::from_millis(150);
 
 struct Clock {
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// Sets the clock back by a minute and makes a revocation of each kind: the session ends, and stays invalid when the clock is right again.
+/// Sets the clock back by a minute and makes a revocation of each kind. The session ends, and stays invalid when the clock is right again.
 #[test]
 fn a_clock_that_is_set_back_loses_no_revocation() {
     let world = World::start();
@@ -142,7 +142,7 @@ fn a_clock_that_is_set_back_loses_no_revocation() {
 }
 
 /// In each round: sets the clock, issues a session, sets the clock, revokes, sets the clock. The lifetime of tokens is longer than any error of the
-/// clock, so none expires during the test.
+/// clock, so no token expires during the test.
 #[test]
 fn clocks_that_are_set_at_random_bring_no_session_back() {
     let rounds = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(10_usize);
@@ -175,7 +175,7 @@ fn clocks_that_are_set_at_random_bring_no_session_back() {
             world.cloud.stands(&new).is_some(),
             "{kind}: a new session is valid even if the clock is wrong"
         );
-        // Checks the newest ended session, and some of the others.
+        // Checks the session that ended last, and some of the other sessions.
         for n in 0..over.len().min(4) {
             let at = if n == 0 { over.len() - 1 } else { roll(over.len() as u64) as usize };
             if world.cloud.stands(&over[at].1).is_some() {

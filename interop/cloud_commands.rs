@@ -1,4 +1,4 @@
-//! What the commands for a cloud say: `bootstrap`, domains, projects, roles on them, the catalog, and who administers the cloud.
+//! The output of the commands for a cloud: `bootstrap`, domains, projects, roles on them, the catalog, and the list of cloud administrators.
 
 use crate::command::why;
 use crate::every_command::House;
@@ -18,7 +18,7 @@ fn run(data: &Path, line: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What a command says on standard output and standard error.
+/// The text of a command on standard output and standard error.
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -57,7 +57,7 @@ fn a_new_region_takes_the_urls_of_the_first_and_a_url_gets_its_path() {
     assert!(said.contains(expected) && said.contains("OS_AUTH_URL=https://127.0.0.1:18443/v3 "), "{said}");
     assert!(urls(&data).iter().all(|(_, url)| url == "https://127.0.0.1:18443/v3"), "{:?}", urls(&data));
     assert_eq!(urls(&data).iter().filter(|(region, _)| region == "R2").count(), 3);
-    // The second time, R2 has URLs of its own.
+    // After the second command, R2 has separate URLs.
     assert!(says(&data, line).contains("the catalog keeps the public URL https://127.0.0.1:18443/v3"));
     let said = says(&data, "bootstrap --password-stdin --public-url http://k.example:5000/");
     let warning = "warning: clients send passwords and tokens to http://k.example:5000/v3 without encryption: use https://";
@@ -100,7 +100,7 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     for line in ["user disable admin@Default", "user remove admin@Default", "domain disable Default"] {
         is_refused(line);
     }
-    // One of the two roles suffices.
+    // One of the two roles is enough.
     says(&data, "role remove --system --auth-id admin@Default admin");
     let last = "role remove --project admin --auth-id admin@Default admin";
     for line in [last, "project remove admin", "project set admin --disable"] {
@@ -109,12 +109,12 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     says(&data, "project set admin --description x");
     let said = says(&data, &format!("{last} --force"));
     assert!(said.contains("warning: no user who can log in has the role admin on the system"), "{said}");
-    // Nobody is left, so nothing more is refused.
+    // No user is left who could administer the cloud, so the command refuses nothing more.
     says(&data, "user disable admin@Default");
     says(&data, "user enable admin@Default");
     says(&data, "bootstrap --password-stdin");
     is_refused("user disable admin@Default");
-    // A member of a group with the role, who can log in, administers the cloud, too.
+    // A member of a group with the role also administers the cloud, if the member can log in.
     for line in [
         "domain add ops",
         "group add crew@ops",
@@ -233,7 +233,7 @@ fn an_endpoint_that_leads_to_a_port_without_a_server_is_told() {
             "gives clients https://127.0.0.1:1/v3 for the identity service, but this server listens on",
         ) && log.contains("A login at this server works, but every later call fails")
     });
-    // An address of another machine is not judged, and the right port is well.
+    // An address of another machine is not checked, and the right port causes no warning.
     for url in ["https://cloud.example:1/v3".to_owned(), server.url("/v3")] {
         bootstrap(&server, &url);
         let said = doctor(&server);

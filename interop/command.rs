@@ -1,4 +1,5 @@
-//! Runs commands on a data directory and parses their output. One write of a command can be made to fail, or all of its system calls of one kind.
+//! Runs commands on a data directory and parses their output. A single write of a command can be made to fail, or all of its system calls of one
+//! kind.
 
 use crate::server::{BINARY, short_passwords};
 use serde_json::Value;
@@ -6,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// How a write, sync or rename fails (`crates/testkit/preload`). The kinds that find most defects come first.
+/// The kinds of failures of a write, sync or rename (`crates/testkit/preload`). The kinds that find most defects come first.
 pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
 
-/// The kind of failure, the number of the call that fails, and the file that is created when it fails.
+/// The kind of failure, the number of the call that fails, and a file that is created at the failure.
 pub(crate) type Fault<'a> = (&'a str, u64, &'a Path);
 
 /// The path of the library that is loaded before the C library. Cargo does not build it for this test, because it is in another package, so this
@@ -46,7 +47,7 @@ pub(crate) fn program_on(program: &str, data: &Path, arguments: &[&str]) -> Comm
     command
 }
 
-/// Like [`run`], under strace(1), which makes a system call fail or delays it each time: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS`.
+/// Like [`run`], under strace(1), which makes each call of a system call fail, or delays it: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS`.
 pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Option<Fault<'_>>) -> Command {
     let mut command = Command::new("strace");
     let call = inject.split(':').next().unwrap();
@@ -59,7 +60,7 @@ pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Optio
         "-e",
         &format!("inject={inject}"),
     ]);
-    // The variables are set only for the command, so that calls of strace itself are not counted.
+    // The variables are set only for the command, because calls of strace itself must not be counted.
     for (name, value) in fault.into_iter().flat_map(variables) {
         command.args(["-E", &format!("{name}={value}")]);
     }

@@ -118,7 +118,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
     ("support-bundle", Free, "{D}/support.tar"),
 ];
 
-/// Commands that have tests of their own for these situations, with the reason.
+/// Commands with separate tests for these situations, and the reason.
 pub(crate) const ELSEWHERE: [(&str, &str); 30] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),

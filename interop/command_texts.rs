@@ -1,10 +1,10 @@
-//! What commands say: what they changed, and what a mistyped name probably means.
+//! The messages of commands: what a command changed, and which name the operator probably meant.
 
 use crate::command::why;
 use crate::command_table::COMMANDS;
 use crate::every_command::{House, without_json};
 
-/// The error of a command with a mistyped name contains what is probably meant.
+/// The error of a command with a mistyped name contains the name that the operator probably meant.
 #[test]
 fn the_error_about_a_name_says_what_is_meant() {
     let house = House::new();
@@ -31,7 +31,7 @@ fn the_error_about_a_name_says_what_is_meant() {
             "project set demp@local --disable",
             ["there is no project `demp@local`", "did you mean `demo@local`?"],
         ),
-        // The manager of a domain can create a project of any name there, so a name alone never means it.
+        // The manager of a domain can create a project with any name in the domain. Therefore a name alone never means this project.
         (
             "project set other --disable",
             ["neither the domain Default nor the domain local", "one of: other@corp"],
@@ -48,7 +48,7 @@ fn the_error_about_a_name_says_what_is_meant() {
     }
 }
 
-/// A command that changes a record and gets no option would say that it changed something.
+/// A command that changes a record refuses to run without an option. Otherwise it would report a change that did not happen.
 #[test]
 fn a_command_that_changes_a_record_needs_an_option() {
     let house = House::new();
@@ -70,7 +70,7 @@ fn a_command_that_changes_a_record_needs_an_option() {
     assert_eq!(house.revision(&data), before);
 }
 
-/// The secret of a token is shown once. If it cannot be written, the command does not say success.
+/// The secret of a token is shown once. If the secret cannot be written, the command does not report success.
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let house = House::new();
@@ -108,7 +108,8 @@ fn a_help_text_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without standard output nobody would see a new secret, so none is made, and a copy of the facts would be lost. What else there is to do is done.
+/// Without standard output, the operator would not see a new secret, and a copy of the facts would be lost. Therefore the command does neither, but
+/// does its other work.
 #[test]
 fn no_secret_is_made_while_standard_output_is_closed() {
     let house = House::new();
@@ -135,7 +136,7 @@ fn no_secret_is_made_while_standard_output_is_closed() {
     assert_eq!(house.revision(&data), before);
     let output = closed("user add zoe@local");
     assert!(output.status.success() && house.revision(&data) > before, "{}", why(&output));
-    // An operator who discards the output has decided so.
+    // An operator who redirects the output to `/dev/null` does so on purpose.
     let mut command = std::process::Command::new(crate::server::BINARY);
     command.arg("--data").arg(&data).args(["token", "create", "zoe@local!null"]);
     let output = command.stdout(std::process::Stdio::null()).output().unwrap();
@@ -146,7 +147,7 @@ fn no_secret_is_made_while_standard_output_is_closed() {
     assert!(output.status.success(), "{}", why(&output));
 }
 
-/// The output of a command is what happened.
+/// The output of a command describes what the command did.
 #[test]
 fn a_command_says_what_it_changed() {
     let house = House::new();
@@ -226,7 +227,7 @@ fn a_command_says_what_it_changed() {
     }
 }
 
-/// A user who has a new password and cannot log in is told the reason once.
+/// If a disabled user gets a new password, the message says once why the user cannot log in.
 #[test]
 fn a_new_password_of_a_disabled_user_says_once_that_the_user_cannot_log_in() {
     let house = House::new();

@@ -1,4 +1,4 @@
-//! `enfilade facts compact`: it leaves the same facts in a shorter file, as a command or at the start of a server. If it fails, the store is
+//! `enfilade facts compact` keeps the same facts in a shorter file, as a command or at the start of a server. If the compaction fails, the store is
 //! unchanged or compacted.
 
 use crate::command::{FAULTS, run, said, why};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Writes this many MiB to the store, and deletes them again.
+/// Writes this many MiB to the store, and deletes the records again.
 pub(crate) fn churn(data: &Path, mebibytes: u64) {
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let change = || {
@@ -30,7 +30,7 @@ pub(crate) fn churn(data: &Path, mebibytes: u64) {
     batches(&|change, n| _ = change.delete::<Extra>(&key(n)));
 }
 
-/// Every record of the store, without the first line of the dump, which has a time.
+/// Every record of the store. The first line of the dump is left out, because it contains a time.
 fn facts(data: &Path) -> Vec<Value> {
     said(data, &["facts", "dump", "--secrets"]).split_off(1)
 }
@@ -119,7 +119,7 @@ fn by_command_it_says_what_was_won() {
     said(&data, &["token", "create", "admin@local!new"]);
 }
 
-/// After any failed write and any kill the facts are unchanged, in the old file or in the compacted one.
+/// After any failed write and any kill, the facts are unchanged, either in the old file or in the compacted file.
 #[test]
 fn a_compaction_that_is_cut_short_has_changed_nothing() {
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();

@@ -1,4 +1,4 @@
-//! The limits that the kernel sets a server: what they forbid is tried in the running server (`crates/testkit/preload`).
+//! The limits that a server sets itself by means of the kernel: a library in the running server (`crates/testkit/preload`) tries forbidden actions.
 
 use crate::command::preload;
 use crate::curl::{command, curl};
@@ -14,10 +14,10 @@ const EPERM: &str = "1";
 const EACCES: &str = "13";
 const ENOSYS: &str = "38";
 
-/// A server in which a test can try something.
+/// A server in which a test can try actions.
 struct Tried {
     server: Server,
-    /// The parent directory of the data directory, which the server does not know.
+    /// The parent directory of the data directory. The server has no access to it.
     outside: std::path::PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Tried {
         let file = self.outside.join("data/attempts");
         std::fs::write(file.with_extension("new"), attempts.join("\n")).unwrap();
         std::fs::rename(file.with_extension("new"), &file).unwrap();
-        // If the attempt ends the server, nothing answers.
+        // If the attempt ends the server, the request gets no answer.
         let _ = command(&self.server, "").arg(self.server.url("/")).output().unwrap();
     }
 
@@ -73,7 +73,7 @@ fn metrics(server: &Server) -> String {
     String::from_utf8(output.unwrap().stdout).unwrap()
 }
 
-/// Whether a server says that the kernel has Landlock.
+/// Whether a server reports that the kernel has Landlock.
 fn has_landlock() -> bool {
     static ANSWER: LazyLock<bool> =
         LazyLock::new(|| metrics(&Server::start()).contains("enfilade_confined{limit=\"landlock\"} 1"));
@@ -108,7 +108,7 @@ fn a_server_opens_only_its_own_files_and_ports() {
     let expected: Vec<&str> = attempts.iter().map(|(_, _, result)| *result).collect();
     assert_eq!(found, expected, "{lines:?}");
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of others");
-    // The server still serves, and says that it is limited.
+    // The server still serves, and reports that it is confined.
     let ok = ["landlock", "seccomp"].map(|what| (what.to_owned(), "ok".to_owned()));
     assert_eq!(tried.states(), ok);
     let metrics = metrics(&tried.server);
@@ -128,7 +128,8 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("socket 16", ENOSYS),
         // The family is netlink, then IPv4.
         ("socket 2", "ok"),
-        // Sockets of TCP are allowed, but none of MPTCP, SCTP and SMC, and no TCP Fast Open: Landlock does not check their ports.
+        // Sockets of TCP are allowed. Sockets of MPTCP, SCTP and SMC, and TCP Fast Open, are not allowed, because Landlock does not check their
+        // ports.
         ("stream 6", "ok"),
         ("stream 262", ENOSYS),
         ("stream 132", ENOSYS),
@@ -141,7 +142,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
     let lines: Vec<&str> = attempts.iter().map(|(line, _)| *line).collect();
     let expected: Vec<&str> = attempts.iter().map(|(_, result)| *result).collect();
     assert_eq!(tried.results(&lines), expected, "{lines:?}");
-    // Every thread has both filters, and gets no privileges from a program.
+    // Every thread has both filters and `no_new_privs`.
     let tasks = Path::new("/proc").join(tried.server.pid().to_string()).join("task");
     for task in std::fs::read_dir(tasks).unwrap().flatten() {
         let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
@@ -153,7 +154,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
 
 #[test]
 fn a_call_of_an_attacker_ends_the_server() {
-    // `run` is execve(2). The others have the same numbers on every architecture: fsopen, open_tree, move_mount.
+    // `run` is execve(2). The numbers are those of fsopen, open_tree and move_mount, the same on every architecture.
     for attempt in ["run /bin/true", "call 430", "call 428", "call 429"] {
         let mut tried = Tried::start(&[]);
         tried.ask(&[attempt]);

@@ -1,4 +1,4 @@
-//! The limits of `[limits]` for connections: their number, and how long they may last.
+//! The limits of `[limits]` for connections: their number and their duration.
 
 use crate::curl::command;
 use crate::limits::{start, until_the_end};
@@ -51,7 +51,7 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
         let (said, took) = until_the_end(&mut TcpStream::connect(to).unwrap());
         assert!(said.is_empty() && (5..40).contains(&took.as_secs()), "{said} {took:?}");
     }
-    // Authenticated connections do not count for the limit of unauthenticated ones.
+    // Authenticated connections do not count for the limit of unauthenticated connections.
     let let_in = |_| {
         let mut stream = TcpStream::connect(&server.plain).unwrap();
         assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
@@ -59,7 +59,7 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // Waits until the first connection is counted before the second connects.
+    // Waits until the server has counted the first connection, before the second connects.
     let mut strangers = [5, 6].map(|count| {
         let stream = begin(&server.plain, half);
         until_open(&server, count);
@@ -77,10 +77,10 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
 
 #[test]
 fn slow_connections_of_an_address_keep_nobody_out() {
-    // The defaults: 256 unauthenticated connections of an address, and 64 of them served at once.
+    // The defaults: 256 unauthenticated connections of an address; 64 of them are served at the same time.
     let (server, token) = start(&[("head_seconds", "60"), ("first_byte_seconds", "30")]);
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // Tries an unfinished head, and an unfinished body of a login.
+    // Tries an unfinished request head, and an unfinished body of a login.
     let login = "POST /v3/auth/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     for said in [half, login] {
         let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, said)).collect();
@@ -107,7 +107,7 @@ fn an_address_may_have_any_number_of_connections_that_signed_in() {
     let mut known: Vec<TcpStream> = (0..40).map(let_in).collect();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
     until_open(&server, known.len() + silent.len());
-    // A further unauthenticated connection is closed at once. (No other limit would close it within a minute.)
+    // The server closes a further unauthenticated connection at once. (No other limit would close it within a minute.)
     let (said, took) = until_the_end(&mut TcpStream::connect(&server.plain).unwrap());
     assert!(said.is_empty() && took < Duration::from_secs(30), "{said} {took:?}");
     known.iter_mut().for_each(|stream| assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK"));
@@ -144,7 +144,7 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
         until("the others are closed", &server, || count() <= expected);
         (count(), all)
     };
-    // Each connection is from a different /64. A /64 may have two connections, a /56 four times as many, a /48 sixteen times.
+    // Each connection comes from a different /64. A /64 may have two connections, a /56 eight, and a /48 thirty-two.
     let (of_56, held) = open(0..20, 8, &|n| format!("2001:db8:0:{n:x}::1"));
     assert_eq!(of_56, 8);
     let (of_48, more) = open(1..40, 32 - 8, &|n| format!("2001:db8:0:{n:x}00::1"));
@@ -154,7 +154,7 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
     drop((held, more, rest));
 }
 
-/// A load balancer that does not send the header it must send is named in the log, but not in every line.
+/// The log names a load balancer that does not send the required header, but not for every connection.
 #[test]
 fn a_missing_proxy_header_is_logged_and_counted() {
     let server = Server::start_with(&[("ENFILADE_TLS__PROXY_FROM", "127.0.0.1")]);
@@ -163,7 +163,7 @@ fn a_missing_proxy_header_is_logged_and_counted() {
         stream.write_all(b"GET /.well-known/enfilade HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(stream.read(&mut [0; 16]).unwrap_or(0), 0);
     }
-    // A check whether the port is open is no fault.
+    // A check whether the port is open is not counted.
     drop(TcpStream::connect(&server.plain).unwrap());
     let told = "a connection from 127.0.0.1 was closed: the connection does not begin with a PROXY header of version 2";
     until("the metric", &server, || {
@@ -174,7 +174,7 @@ fn a_missing_proxy_header_is_logged_and_counted() {
     until("the log", &server, || server.log().matches(told).count() == 2);
 }
 
-/// A load balancer that sends the header, but is not configured, is named in the log, but not in every line.
+/// The log names a load balancer that sends the header although the server does not expect it, but not for every connection.
 #[test]
 fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
     let server = Server::start();
@@ -187,7 +187,7 @@ fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
     };
     let sample =
         |count: u64| format!("enfilade_handshakes_failed_total{{reason=\"proxy_header\"}} {count}\n");
-    // What is no header is not counted, even if it is no ClientHello.
+    // Other bytes are not counted as a header, even if they are no ClientHello.
     for (begin, count) in
         [(&b"GET / HTTP/1.1\r\n\r\n"[..], 0), (version_2, 1), (version_1, 2), (version_2, 3)]
     {
@@ -201,13 +201,13 @@ fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
     for part in [
         "version 2 and was closed: `[tls] proxy_from` does not contain this address",
         "add the address and restart the server (1 was closed so far)",
-        "let it send version 2 of the header, and restart the server (2 were closed so far)",
+        "configure it to send version 2 of the header, and restart the server (2 were closed so far)",
     ] {
         assert!(server.log().contains(part), "{part}: {}", server.log());
     }
 }
 
-/// The number of connections that curl makes for this many requests, sent one after the other.
+/// The number of connections that curl opens for this many requests, sent one after another.
 fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) -> usize {
     let mut asked = command(server, token);
     asked.args(["--http2", "--write-out", "%{num_connects} %{http_code} %{http_version}\n"]).args(pause);
@@ -229,7 +229,7 @@ fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) ->
 fn http2_goes_on_for_so_many_requests_and_so_long() {
     let (server, token) = start(&[("requests_per_connection", "3")]);
     assert_eq!(connections(&server, &token, 3, &[]), 1);
-    // Requests that the client sends before it gets GOAWAY are answered, too, so the number of connections varies.
+    // The server also answers requests that the client sends before it gets GOAWAY. Therefore the number of connections varies.
     assert!((2..=3).contains(&connections(&server, &token, 7, &["--rate", "120/m"])));
     let every_two_seconds = ["--rate", "30/m"];
     assert_eq!(connections(&server, &token, 2, &every_two_seconds), 1);
@@ -310,7 +310,7 @@ fn http2_streams_are_not_taken_back_for_ever() {
     http2.take_back();
     until("told to go", &server, || http2.is_told_to_go());
     assert!(http2.client.try_wait().unwrap().is_none());
-    // If the client ignores GOAWAY, the connection is closed, even if it sends requests.
+    // If the client ignores GOAWAY, the server closes the connection, even if the client sends requests.
     (0..10).for_each(|_| http2.take_back());
     until("cut off", &server, || http2.reader.is_finished());
     assert!(server.is_running());
@@ -325,7 +325,7 @@ fn connections_leave_descriptors_for_files() {
         let mut command = Command::new("sh");
         command.args(["-c", &script, BINARY, "--data"]).arg(scratch.path().join("data"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
-        // The command prints a line when it serves, or ends without a line.
+        // The command prints a line when it serves. Otherwise it ends without a line.
         let (mut child, line) = first_line(command.stderr(std::fs::File::create(&said).unwrap()));
         if !line.is_empty() {
             signal("TERM", child.id());

@@ -1,4 +1,4 @@
-//! The console, used with curl as a browser: curl keeps cookies by the rules of browsers, also those of the prefix `__Host-`.
+//! The console, with curl in the role of a browser: curl handles cookies like a browser, including the rules for the prefix `__Host-`.
 
 mod browser;
 mod files;
@@ -80,7 +80,7 @@ impl<'s> Browser<'s> {
         Page { status, head: head.to_owned(), body: output.stdout }
     }
 
-    /// Opens a page, as a person does who clicks a link.
+    /// Opens a page, as if a person had clicked a link.
     pub(crate) fn open(&self, path: &str) -> Page {
         self.send(path, &["--header", "Accept: text/html", "--header", "Sec-Fetch-Mode: navigate"])
     }

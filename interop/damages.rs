@@ -1,5 +1,5 @@
-//! A store with random damage: no command ends by a signal or hangs. Each command that fails says what is wrong and what to do. Each command that
-//! succeeds prints the same as before the damage.
+//! A store with random damage: no command ends by a signal or hangs. Each command that fails reports the problem and the next step. Each command that
+//! succeeds prints the same output as before the damage.
 //!
 //! `cargo xtask damage --n 10000` is the campaign; the test runs a few of its rounds.
 
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 const SMOKE: u64 = 200;
 const PAGE: u64 = 4096;
-/// A command takes some milliseconds, so after this time it hangs.
+/// A command takes some milliseconds. A command that runs for longer than this time hangs.
 const HANG: Duration = Duration::from_secs(30);
-/// In each round with a multiple of this number, a server is started, too.
+/// In each round with a multiple of this number, the test also starts a server.
 const SERVER_ROUNDS: u64 = 40;
 const STORE: &str = "facts/data.mdb";
 const SMALL: [&str; 3] = ["facts/high-water", "facts/lookout", "attempts"];
@@ -33,7 +33,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["token", "list", "alice@local"],
     &["role", "list"],
 ];
-/// A message says what to do if it contains one of these.
+/// A message contains a next step if it contains one of these texts.
 const STEPS: [&str; 7] = [
     "enfilade facts check",
     "enfilade facts restore FILE",
@@ -54,7 +54,7 @@ struct House {
 }
 
 impl House {
-    /// Makes users, groups and tokens, and changes some of them, so that the file has free pages and older versions of records.
+    /// Creates users, groups and tokens, and changes some of them. By this the file gets free pages and older versions of records.
     fn build() -> Self {
         let mut server = Server::start();
         let login = server.add_user("alice", "DatastoreReader");
@@ -113,7 +113,7 @@ impl House {
         }
         let mut ran = Ran::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         if arguments.contains(&BACKUP) && ran.status.success() {
-            // The first line of a backup contains the time, which differs.
+            // The first line of a backup contains the time of the backup.
             let whole = std::fs::read(&backup).unwrap();
             let head = whole.iter().position(|byte| *byte == b'\n').unwrap_or(0);
             ran.said = format!("{} bytes, {:?}", whole.len() - head, whole.get(whole.len() - 24..));
@@ -126,14 +126,14 @@ impl House {
             ran.said = ran.said.lines().skip(1).collect::<Vec<_>>().join("\n");
         }
         if arguments == ["doctor"] && ran.status.success() {
-            // Only the finding about the facts is compared, because the others contain times and numbers that differ.
+            // Only the finding about the facts is compared, because the other findings contain times and numbers that differ.
             let facts = |line: &&str| line.contains("\"what\":\"facts\"");
             ran.said = ran.said.lines().filter(facts).collect();
         }
         ran
     }
 
-    /// Starts a server and sends it requests. Returns the answers, or how the server ended.
+    /// Starts a server and sends requests to it. Returns the answers, or the result of the server's process.
     fn serve(&self) -> Result<Vec<String>, Ran> {
         let errors = self.scratch.path().join("errors");
         let log = std::fs::File::create(&errors).unwrap();
@@ -200,7 +200,7 @@ impl Ran {
         }
     }
 
-    /// Returns what is wrong with the way in which the process failed; `None` if nothing is wrong.
+    /// Returns the problem with the way in which the process failed, or `None` if there is no problem.
     fn fault(&self) -> Option<&'static str> {
         let text = format!("{}{}", self.said, self.errors);
         match () {
@@ -231,7 +231,7 @@ fn wait(child: &mut std::process::Child) -> ExitStatus {
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let length = bytes.len() as u64;
     let pages = (length / PAGE).max(1);
-    // In half of the cases the place is in the header of a page or in a meta page.
+    // In half of the cases, the place is in the header of a page or in a meta page.
     let at = match random.below(4) {
         0 => random.below(2 * PAGE.min(length / 2)),
         1 => (random.below(pages) * PAGE + random.below(96)).min(length - 1),
@@ -384,7 +384,7 @@ fn under_a_server(damage: impl Fn(&std::fs::File)) -> (Server, String) {
     };
     assert_eq!(ask(), "200");
     damage(&std::fs::OpenOptions::new().write(true).open(server.data().join(STORE)).unwrap());
-    // Increments the revision in `high-water`, so that the server does not use decisions that it remembers.
+    // Increments the revision in `high-water`, because the server must not use decisions that it remembers.
     let mark = server.data().join("facts/high-water");
     let mut words = std::fs::read(&mark).unwrap();
     words[24] = words[24].wrapping_add(1);
@@ -406,7 +406,7 @@ fn a_server_whose_store_is_cut_short_ends_with_a_message_and_the_next_start_refu
     let refused = serving(&server.data(), &[]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && why.contains("enfilade facts check"), "{why}");
-    // `facts check` describes the damage, and the store is still not opened.
+    // `facts check` describes the damage, and the mark that blocks the store stays.
     let checked = server.cli_output(&["facts", "check"], "");
     let why = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(checked.status.code() == Some(1) && why.contains("are damaged"), "{why}");

@@ -1,4 +1,5 @@
-//! Datastores with the real binary: quotas, mounts and warnings. A new datastore with the name of a removed one inherits nothing.
+//! Datastores with the real binary: quotas, mounts and warnings. A new datastore does not inherit anything from a removed datastore with the same
+//! name.
 
 use crate::curl::{command, curl};
 use crate::operations::house;
@@ -47,7 +48,7 @@ fn a_quota_holds_and_gives_back() {
     assert_eq!(put("one", &[]).status, 201);
     let refused = put("two", &[]);
     assert_eq!(refused.status, 507, "{}", refused.text());
-    // Without a length the quota is checked during the upload, and no partial file remains.
+    // Without a length, the quota is checked during the upload. No partial file remains.
     assert_eq!(put("two", &["-H", "Transfer-Encoding: chunked"]).status, 507);
     assert!(!Path::new(&format!("{place}/two")).exists());
     let shown = &server.cli(&["datastore", "show", "small"])[0];
@@ -56,7 +57,7 @@ fn a_quota_holds_and_gives_back() {
     let status: serde_json::Value = serde_json::from_slice(&status.body).unwrap();
     assert_eq!(status["data"]["total"], 102_400);
     assert_eq!((&status["data"]["used"], &status["data"]["avail"]), (&70_000.into(), &32_400.into()));
-    // An overwrite frees the old bytes only after the new ones are stored; a DELETE frees them.
+    // An overwrite frees the old bytes only after the new bytes are stored. A DELETE frees the bytes immediately.
     assert_eq!(put("one", &[]).status, 507);
     assert_eq!(curl(&server, &token, "/dav/small/one", &["--request", "DELETE"]).status, 204);
     assert_eq!(put("two", &["-H", "Transfer-Encoding: chunked"]).status, 201);
@@ -157,7 +158,7 @@ fn what_is_amiss_is_told_and_what_is_written_another_reader_takes() {
         (tank["comment"].as_str(), tank["keep-last"].as_str(), tank.get("gc-schedule")),
         ("two words", "3", None)
     );
-    // An edit of the file causes warnings, not a refusal.
+    // An edit of the file causes warnings, but no refusal.
     std::fs::write(
         &file,
         format!("{text}datastore: inner\n\tpath {inside}\n\ndatastore: gone\n\tpath /nowhere/at/all\n\n"),
@@ -214,7 +215,7 @@ fn the_api_says_who_is_inside_and_waits_for_them() {
 
 const LOOKUPS: &str = "ENFILADE_LOOKUPS";
 
-/// Runs only as a child process of the next test: it looks up a datastore as often as the environment says.
+/// Runs only as a child process of the next test. The environment contains the number of lookups of a datastore.
 #[test]
 fn a_process_that_looks_up() {
     let Some(times) = std::env::var(LOOKUPS).ok().and_then(|text| text.parse::<u32>().ok()) else { return };
@@ -234,7 +235,7 @@ fn a_process_that_looks_up() {
 
 #[test]
 fn a_warm_lookup_and_its_drop_make_no_system_call() {
-    // The smallest number of several runs, because the number of calls to start and end a process varies.
+    // The smallest number of several runs, because the number of system calls at the start and end of a process varies.
     let calls = |times: u32| -> u64 {
         let run = |_| {
             let output = Command::new("strace")
@@ -252,7 +253,7 @@ fn a_warm_lookup_and_its_drop_make_no_system_call() {
         (0..4).map(run).min().unwrap()
     };
     let (few, many) = (calls(10), calls(100_010));
-    // If one lookup in a thousand made a system call, there would be a hundred more.
+    // If each thousandth lookup made a system call, there would be a hundred more calls.
     assert!(many < few + 50, "{few} calls with 10 lookups, {many} with 100,000 more");
 }
 

@@ -1,4 +1,4 @@
-//! A clean Debian in a directory, in which commands run as in a container: they share only the network with this machine.
+//! A clean Debian in a directory. Commands run there as in a container, and share only the network with this machine.
 
 use crate::server::Scratch;
 use std::io::Write as _;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The packages of the clean Debian besides those of every Debian and apt: those for systemd, and those that the package needs.
+/// The additional packages of the clean Debian: those for systemd, and those that the package needs.
 const INCLUDED: &str = "systemd-sysv,dbus,procps";
 
-/// Mounts what programs need into the directory `$0`, and runs the rest of the arguments in it. The mounts end with the command.
+/// Mounts the directories that programs need into the directory `$0`, and runs the rest of the arguments there. The mounts end with the command.
 const ENTER: &str = r#"set -e
 mount -t proc proc "$0/proc"
 mount --rbind /dev "$0/dev"
@@ -20,7 +20,7 @@ pub(crate) struct DebianRoot {
 }
 
 impl DebianRoot {
-    /// Unpacks a clean Debian. Returns `None` if this process cannot make one, and says so also in a test that passes.
+    /// Unpacks a clean Debian. Returns `None` if this process cannot make one, and prints this even in a test that passes.
     pub(crate) fn new() -> Option<Self> {
         if !can_enter() {
             not_tested("the package was not installed, because this process is not root, or may not mount");
@@ -65,7 +65,7 @@ impl DebianRoot {
         both(&output)
     }
 
-    /// The paths of all files and directories, without those that dpkg, apt and the user database keep for themselves.
+    /// The paths of all files and directories, without the files that dpkg, apt and the user database manage.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut all = Vec::new();
         list(&self.place(), &self.place(), &mut all);
@@ -98,19 +98,19 @@ pub(crate) fn both(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// Says what a test that passes did not test. `eprintln!` would not do: the test runner hides it.
+/// Prints what a passed test did not check. `eprintln!` would have no effect, because the test runner hides its output.
 pub(crate) fn not_tested(why: &str) {
     let _ = std::io::stderr().write_all(format!("NOT TESTED: {why}\n").as_bytes());
 }
 
-/// Whether this process may mount, in a mount namespace of its own.
+/// Whether this process may mount, in a separate mount namespace.
 pub(crate) fn can_enter() -> bool {
     let tried = Command::new("unshare").args(["--mount", "sh", "-c", "mount -t tmpfs none /mnt"]).output();
     rustix::process::geteuid().is_root() && tried.is_ok_and(|output| output.status.success())
 }
 
-/// The archive with the clean Debian, of the release of this machine, because the program was linked here. It is made once, which needs the network,
-/// and kept below `target`.
+/// The archive with the clean Debian. Its release is that of this machine, because the program was linked here. The archive is made once, which needs
+/// the network, and is kept below `target`.
 fn archive() -> &'static Path {
     static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
         let os = std::fs::read_to_string("/etc/os-release").unwrap_or_default();

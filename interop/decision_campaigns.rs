@@ -23,7 +23,7 @@ const PATHS: [&str; 9] = ["/", "/a", "/a/b", "/a/b/c", "/b", "/static/x", "/hook
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "DELETE", "PROPFIND", "ACL"];
 const PEOPLE: usize = 6;
 
-/// The same question gets the same answer by forward-auth, by `ext_authz` over gRPC, by AuthZEN and by `enfilade decide`.
+/// Forward-auth, `ext_authz` over gRPC, AuthZEN and `enfilade decide` give the same answer to the same question.
 #[test]
 fn every_protocol_gives_the_same_verdict() {
     let n = number(10_000);
@@ -94,7 +94,7 @@ fn every_protocol_gives_the_same_verdict() {
     assert!(permitted > 0 && permitted < asked);
 }
 
-/// A token that was deleted before a question was asked is refused, also while many tokens are deleted.
+/// A token that was deleted before the question is refused, also while many tokens are deleted.
 #[test]
 fn no_deleted_token_is_accepted() {
     let n = number(10_000);
@@ -133,14 +133,14 @@ fn no_deleted_token_is_accepted() {
     assert!(refused > 0 && refused < checks);
 }
 
-/// Parts of which odd paths are made.
+/// Parts of odd paths.
 const PARTS: [&str; 34] = [
     "/", "a", "admin", "static", ".", "..", "%2e", "%2E%2e", "%2f", "%5c", "\\", ";", ";x=1", "%3b", "//",
     "%00", "%0a", "%", "%zz", "%25", "%252e", "%c0%ae", "%ff", "%C3%A4", "%20", "+", "~", "*", "@", ":", "é",
     "%61", "&", "=",
 ];
 
-/// What different applications make of a path: each of these readings must be the path that was judged.
+/// How different applications could interpret a path. Each interpretation must be the path that the server judged.
 fn readings(target: &str) -> Vec<String> {
     let path = target.split('?').next().unwrap();
     let decode = |text: &str| {
@@ -186,7 +186,7 @@ fn permitted(world: &World) -> Vec<String> {
     world.server.log().lines().filter_map(of).collect()
 }
 
-/// The path that was judged is the path that every application opens, or the request is refused: through every proxy.
+/// Either every application opens the path that the server judged, or the request is refused. This holds for every proxy.
 #[test]
 fn the_path_that_was_judged_is_the_path_that_is_opened() {
     let n = number(10_000) / PROXIES.len() as u64;
@@ -212,7 +212,8 @@ fn the_path_that_was_judged_is_the_path_that_is_opened() {
             );
             opened.extend(got.into_iter().map(|got| got.target));
         }
-        // Each line of the log of a permitted question has the path that was judged. A proxy may ask about another spelling than the client sent.
+        // Each log line of a permitted question contains the path that the server judged. A proxy may ask about another spelling than the client
+        // sent.
         let judged = || permitted(&world).split_off(seen);
         until("every question is logged", &world.server, || judged().len() >= opened.len());
         let judged = judged();
@@ -233,7 +234,7 @@ fn the_path_that_was_judged_is_the_path_that_is_opened() {
     println!("uris: {}; no other path was opened than the one that was judged", results.join(", "));
 }
 
-/// A connection to a proxy without TLS. It is opened again when the proxy closes it.
+/// A connection to a proxy without TLS. The connection is opened again after the proxy closes it.
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -241,7 +242,7 @@ impl Connection {
         Connection(BufReader::new(TcpStream::connect(address).unwrap()))
     }
 
-    /// Sends a request, and returns the status; `None` if the proxy closed the connection without an answer.
+    /// Sends a request, and returns the status. Returns `None` if the proxy closed the connection without an answer.
     fn get(&mut self, target: &str, login: &str, address: &str) -> Option<u16> {
         let port = address.rsplit_once(':').unwrap().1;
         let head = format!(
@@ -288,7 +289,7 @@ impl Connection {
     }
 }
 
-/// A process of a user that the configuration does not name gets no answer.
+/// A process gets no answer if the configuration does not name its user.
 #[test]
 fn only_processes_of_the_named_users_may_ask() {
     let world = World::new(&[("ENFILADE_DECISIONS__USERS", "nobody")]);
@@ -311,7 +312,7 @@ fn only_processes_of_the_named_users_may_ask() {
     assert!(!output.status.success() && said.contains("no user `no-such-user`"), "{said}");
 }
 
-/// A subrequest that lacks something is refused, and the answer says what.
+/// A subrequest without a required part is refused, and the answer names the missing part.
 #[test]
 fn a_subrequest_that_says_too_little_is_refused() {
     let world = World::new(&[]);
@@ -336,15 +337,15 @@ fn a_subrequest_that_says_too_little_is_refused() {
     let told = asker.send("GET /decide/nginx", &SUBREQUEST, "");
     let identity = ["remote-user", "remote-groups", "remote-roles"].map(|name| told.headers[name].as_str());
     assert_eq!((told.status, identity, told.headers["cache-control"].as_str()), (200, [""; 3], "no-store"));
-    // nginx passes only 401 and 403 on, also if the head itself is refused.
+    // nginx forwards only 401 and 403, also if the server refuses the head of the subrequest.
     for more in ["Content-Type: a\r\nContent-Type: b", "Range: a\r\nRange: b"] {
         let lines: Vec<&str> = SUBREQUEST.iter().copied().chain([more]).collect();
         assert_eq!(asker.send("GET /decide/nginx", &lines, "").status, 403, "{more}");
     }
-    // Envoy sends the method and the path of the visitor to the listener itself.
+    // Envoy sends its question with the method and the path of the visitor's request.
     assert_eq!(asker.send("DELETE /decide/envoy/static/a", &SUBREQUEST, "").status, 200);
     assert_eq!(asker.send("DELETE /dav/main/a", &SUBREQUEST, "").status, 404);
-    // No visitor reaches this route through a path that a proxy passes on, because it takes it for another one.
+    // No visitor reaches this route by a path that a proxy forwards, because the server treats such a path as a different path.
     for path in ["/decide/envoy/../../.enfilade/x", "/decide/envoy/%2e%2e/x", "/decide/envoy//x"] {
         assert_eq!(asker.send(&format!("GET {path}"), &SUBREQUEST, "").status, 400, "{path}");
     }

@@ -1,4 +1,4 @@
-//! An application that serves the files of a datastore, and the signed tokens that tell applications who a visitor is.
+//! An application that serves the files of a datastore, and the signed tokens by which applications identify a visitor.
 
 use crate::curl::curl;
 use crate::decision_campaigns::{number, seed};
@@ -78,7 +78,8 @@ fn shelf() -> (World, Vec<String>) {
     (world, logins)
 }
 
-/// Whether a file may be read: WebDAV, forward-auth, `ext_authz` over gRPC, AuthZEN, `decide` and `explain` give the same answer, while roles and ACLs change.
+/// Questions whether a file may be read. WebDAV, forward-auth, `ext_authz` over gRPC, AuthZEN, `decide` and `explain` give the same answer, while
+/// roles and ACLs change.
 #[test]
 fn every_protocol_gives_the_same_verdict_about_files() {
     let n = number(10_000);
@@ -182,7 +183,7 @@ fn an_application_of_files_may_only_be_read_and_hides_what_a_user_may_not_see() 
     ] {
         assert_eq!(visit(&mut asker, login, method, target).status, expected, "{method} {target}");
     }
-    // Without a role in the datastore, present and absent files look the same. A role on the application does not matter.
+    // Without a role in the datastore, present and absent files look the same. A role on the application has no effect on this.
     world.server.cli(&[
         "role",
         "remove",
@@ -214,7 +215,7 @@ fn an_application_of_files_may_only_be_read_and_hides_what_a_user_may_not_see() 
     );
 }
 
-/// nginx serves the files of a datastore with the printed configuration: it delivers the bytes of the files that the user may read, and no others.
+/// nginx serves the files of a datastore with the printed configuration. It delivers the files that the user may read, and no others.
 #[test]
 fn nginx_delivers_the_files_that_a_user_may_read() {
     let (world, logins) = shelf();
@@ -315,7 +316,7 @@ fn an_application_can_check_who_the_visitor_is() {
     assert_eq!((&claims["sub"], &claims["aud"]), (&json!("writer-x@local!t"), &json!("wiki")));
     assert_eq!((&claims["groups"], &claims["roles"]), (&json!(["staff@local"]), &json!(["ApplicationUser"])));
     assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 60);
-    // The keys rotate with those of the sessions. The next key is published before it signs.
+    // These keys rotate together with the keys of sessions. The next key is published before the server signs with it.
     world.server.cli(&["keys", "rotate"]);
     let signed_anew = || {
         let next = token();
@@ -330,6 +331,6 @@ fn an_application_can_check_who_the_visitor_is() {
     });
     let next = next.unwrap();
     assert!(checks(&next, &published) && checks(&first, &keys()), "{next} {published}");
-    // Nobody gets a token for a path that everybody may read.
+    // No user gets a token for a path that everybody may read.
     assert_eq!(asker.visit(&login, "GET", "wiki.example.com", "/static/a").headers["remote-jwt"], "");
 }

@@ -1,4 +1,4 @@
-//! A client of the decision listener, as a proxy is one: it keeps its connection open, and asks one question after the other.
+//! A client of the decision listener that acts like a proxy: it keeps its connection open, and asks one question after another.
 
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl<T: Read + Write> Stream for T {}
 
 pub(crate) struct Asker {
     stream: BufReader<Box<dyn Stream>>,
-    /// What comes before the path of each AuthZEN call.
+    /// The prefix of the path of each AuthZEN call.
     before: String,
 }
 

@@ -1,4 +1,5 @@
-//! A proxy that asks over TLS: it needs a client certificate whose API token has the right to ask.
+//! A proxy that asks over TLS. It needs a client certificate that is bound to an API token with the right to
+//! ask.
 
 use crate::decision_listener::SUBREQUEST;
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};
@@ -58,7 +59,7 @@ fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {
     assert!(status == "403" && body.contains("--path /system/decisions"), "{status} {body}");
     server.cli(&["role", "assign", "--path", "/system/decisions", "--auth-id", "proxy@local", "Audit"]);
     assert_eq!(ask(Some("asks"), "/decide/traefik", &[]).0, "200");
-    // The certificate of the proxy is no credential of the visitor.
+    // The certificate of the proxy is not accepted as a credential of the visitor.
     let private = ["--header", "X-Forwarded-Uri: /private"];
     let (status, _) = ask(Some("asks"), "/decide/traefik", &private);
     assert_eq!(status, "403", "two headers of one name");
@@ -73,7 +74,7 @@ fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {
         "ApplicationUser",
     ]);
     assert_eq!(ask(Some("asks"), "/decide/traefik", &[]).0, "401");
-    // AuthZEN answers a service that it does not know with 401.
+    // The listener answers an AuthZEN question of an unknown service with 401.
     let question = r#"{"subject":{"type":"user","id":"proxy"},"action":{"name":"read"},"resource":{"type":"wiki","id":"a"}}"#;
     let json = ["--header", "Content-Type: application/json", "--data", question];
     assert_eq!(ask(None, "/access/v1/evaluation", &json).0, "401");
@@ -81,7 +82,7 @@ fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {
         ask(Some("asks"), "/access/v1/evaluation", &json),
         ("200".into(), r#"{"decision":true}"#.into())
     );
-    // The right ends with the token.
+    // Without the token, the proxy has no right to ask.
     server.cli(&["token", "delete", "proxy@local!asks"]);
     assert_eq!(ask(Some("asks"), "/access/v1/evaluation", &json).0, "401");
 }

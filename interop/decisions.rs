@@ -1,5 +1,5 @@
-//! Proxies of another make in front of an application. Each proxy runs with the output of `enfilade integrate`, and asks the real server before it passes
-//! a request on.
+//! Proxies of other makes in front of an application. Each proxy runs with the output of `enfilade integrate`, and asks the real server before it
+//! forwards a request.
 
 use crate::proxy::{Proxy, nginx_around};
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};
@@ -57,7 +57,7 @@ impl Application {
     }
 }
 
-/// Serves the requests of one connection, until it is closed.
+/// Serves the requests of one connection, until the client closes it.
 fn serve(mut stream: TcpStream, got: &Mutex<Vec<Got>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
@@ -95,7 +95,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) application: Application,
     directory: Scratch,
-    /// The listener for questions, as in the configuration of the server.
+    /// The address of the decision listener, as in the configuration of the server.
     listen: String,
     pub(crate) logins: BTreeMap<&'static str, String>,
 }
@@ -273,9 +273,9 @@ impl World {
     }
 }
 
-/// A request, and what must come of it.
+/// A request, and its expected result.
 struct Case<'c> {
-    /// The name of a login, a login itself, or nothing.
+    /// The name of a login, a login, or an empty text for a request without a login.
     who: &'c str,
     method: &'c str,
     target: &'c str,
@@ -290,14 +290,14 @@ enum Expected {
     Passes(&'static str),
     /// The application does not get the request, and the client gets this status.
     Refused(u16),
-    /// The application does not get the request. The proxies differ in the status.
+    /// The application does not get the request. The proxies answer with different statuses.
     RefusedSomehow,
-    /// The application does not get the request, or gets it with this path, which was judged: Traefik resolves the segments `.` and `..`, and removes
-    /// `X-Forwarded-Prefix`.
+    /// The application does not get the request, or gets it with this path. The server judged the same path: Traefik resolves the segments `.` and
+    /// `..`, and removes `X-Forwarded-Prefix`.
     RefusedOr(&'static str),
-    /// The application does not get the request, or gets it without a change of the protocol: Envoy drops the header.
+    /// The application does not get the request, or gets it without the header for a change of the protocol: Envoy removes this header.
     NoTunnel,
-    /// The application does not get the request. Caddy answers with an empty 200, because no site has the host.
+    /// The application does not get the request. Caddy answers with status 200 and an empty body, because no site has the host.
     NotPassed,
 }
 use Expected::{NoTunnel, NotPassed, Passes, Refused, RefusedOr, RefusedSomehow};
@@ -317,9 +317,9 @@ const EVERYBODY: Expected = Passes("");
 
 const PREFLIGHT: [&str; 2] = ["Origin: https://other.example", "Access-Control-Request-Method: PUT"];
 
-/// The cases that every proxy must handle alike.
+/// The cases that every proxy must handle in the same way.
 const CASES: &[Case<'_>] = &[
-    // Who may do what.
+    // The rights of each user.
     case("", "GET", "/", Refused(401)),
     case("writer-x@local:wrong", "GET", "/", Refused(401)),
     case("stranger@local!t:wrong", "GET", "/", Refused(401)),
@@ -373,7 +373,7 @@ const CASES: &[Case<'_>] = &[
     case("writer", "MOVE", "/a", RefusedSomehow),
     with(case("writer", "MOVE", "/a", RefusedSomehow), &["Destination: https://evil.example/b"]),
     with(case("writer", "MOVE", "/a", RefusedSomehow), &["Destination: /a/../admin"]),
-    // What a client could forge.
+    // Headers that a client could forge.
     with(case("reader", "GET", "/page", READER), &["Remote-User: admin-x@local", "Remote-Groups: admins"]),
     with(case("", "GET", "/static/a", EVERYBODY), &["Remote-User: admin-x@local", "Remote-Roles: Admin"]),
     with(case("reader", "POST", "/page", Refused(403)), &["X-Forwarded-Method: GET"]),
@@ -392,15 +392,15 @@ const CASES: &[Case<'_>] = &[
             "Forwarded: for=203.0.113.9",
         ],
     ),
-    // A client cannot remove what the proxy adds by naming it as a header of the connection.
+    // A client declares headers of the proxy as headers of the connection. The proxy must not remove its headers for this reason.
     with(case("reader", "GET", "/page", READER), &["Connection: Remote-User, Remote-Groups, Remote-Roles"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-HTTP-Method-Override: DELETE"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Original-URL: /admin"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Rewrite-URL: /admin"]),
     with(case("reader", "GET", "/page", RefusedSomehow), &["X-Auth-Token: x"]),
-    // The application's own cookies pass.
+    // Cookies of the application reach the application.
     with(case("reader", "GET", "/page", READER), &["Cookie: session=1; PBSAuthCookie=x"]),
-    // A WebSocket can change something.
+    // A request that opens a WebSocket counts as a change.
     with(
         case("reader", "GET", "/socket", RefusedSomehow),
         &[
@@ -422,10 +422,10 @@ const CASES: &[Case<'_>] = &[
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ],
     ),
-    // The host of another application, which is public, does not open this one.
+    // The host of another application, which is public, does not give access to this application.
     with(case("", "GET", "/admin/secret", NotPassed), &["Host: blog.example.com"]),
     with(case("writer", "GET", "/admin/secret", NotPassed), &["Host: blog.example.com:PORT"]),
-    // Two destinations, and trees with parts that the user may not change.
+    // Requests with two destinations, and trees with parts that the user may not change.
     with(case("writer", "MOVE", "/x", RefusedSomehow), &["Destination: /admin", "Destination: /b"]),
     with(case("writer", "MOVE", "/x", RefusedSomehow), &["Destination: /b", "Destination: /admin"]),
     case("writer", "DELETE", "/", Refused(403)),
@@ -449,7 +449,7 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         for case in CASES {
             check(&world, kind, &proxy, case);
         }
-        // As many headers as the proxy accepts. A test of HAProxy, whose client fails if it sends too many.
+        // The request has as many headers as the proxy accepts. HAProxy refuses more, and the client of this test fails if it sends too many.
         for count in [60, 95, 97, 100] {
             let many: Vec<String> = (0..count).map(|nth| format!("a{nth}: 1")).collect();
             let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -458,12 +458,12 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
             assert!(status >= 400 && got.is_empty(), "{kind}: {status}");
             check(&world, kind, &proxy, &case("reader", "GET", "/page", READER));
         }
-        // A header of 10 kB, which is longer than the limit of this server: the request is refused, or it is judged.
+        // A header of 10 kB, which is longer than the limit of this server: the request is refused, or the server judges it.
         let long = format!("X-Long: {}", "a".repeat(10_000));
         let (status, got) =
             world.ask(&proxy, &with(case("nobody", "GET", "/page", RefusedSomehow), &[&long]));
         assert!(status >= 400 && got.is_empty(), "{kind}: {status}");
-        // What was revoked, expired or removed a moment ago.
+        // Tokens, memberships and roles that were revoked, that expired, or that were removed a moment ago.
         let login = world.server.add_token("writer-x@local!gone");
         let asks = |expected| check(&world, kind, &proxy, &case(&login, "GET", "/page", expected));
         asks(Passes("writer-x@local!gone"));
@@ -502,7 +502,7 @@ fn check(world: &World, kind: &str, proxy: &Proxy, case: &Case<'_>) {
             assert_eq!((status, got.len()), (200, 1), "{what}\n{}", world.server.log());
             let got = &got[0];
             assert_eq!((got.method.as_str(), got.target.as_str()), (*method, *target), "{what}");
-            // An empty header may be left out.
+            // A proxy may omit an empty header.
             let said = got.header("remote-user");
             assert!(said == *user || user.is_empty() && said == "-", "{what}");
             let groups = got.header("remote-groups");
@@ -511,7 +511,7 @@ fn check(world: &World, kind: &str, proxy: &Proxy, case: &Case<'_>) {
                 "{what}"
             );
             assert_eq!((got.header("authorization"), got.header("x-auth-token")), ("-", "-"), "{what}");
-            // What the client says about its own request does not reach the application.
+            // What the client claims about its own request does not reach the application.
             for (name, truth) in [
                 ("x-forwarded-method", *method),
                 ("x-forwarded-uri", target),

@@ -1,5 +1,5 @@
-//! Listings from memory: a changed ACL or membership takes effect with the next listing, for any program that makes the change and any number of
-//! earlier listings.
+//! Listings from memory. After a change of an ACL or of a membership, the next listing shows the change. It does not matter which program makes the
+//! change, or how often the directory was listed before.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, write_acl};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MANY: usize = 120;
-/// A number of entries with which a listing is answered without another thread.
+/// The server answers a listing of so few entries without another thread.
 const FEW: usize = 12;
-/// More entries than the kernel returns at once.
+/// The kernel returns so many entries only in several calls.
 const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
-/// The time after a change of an entry after which the server relies on its state.
+/// After this time without a change of an entry, the server relies on the remembered state of the entry.
 const SETTLED: Duration = Duration::from_millis(2_300);
 
 fn put(path: &Path, sid: Sid) {
@@ -87,7 +87,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
                 }
             });
         }
-        // After this time the server relies on the states that it remembers.
+        // After this time, the server relies on the states that it remembers.
         std::thread::sleep(SETTLED);
         assert_eq!(seen(&server, &alice), all);
         for (n, is_hidden) in hidden.iter().enumerate() {
@@ -100,7 +100,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(listed.into_inner() > 10);
     std::thread::sleep(SETTLED);
     assert_eq!(seen(&server, &alice), BTreeSet::new());
-    // Now the entries become visible again, also after their file was replaced.
+    // The entries become visible again. For some of them, the file was replaced.
     for n in 0..files / 2 {
         put(&file(n), Sid::AUTHENTICATED);
         assert!(seen(&server, &alice).contains(&n));
@@ -110,7 +110,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     put(&other, Sid::AUTHENTICATED);
     std::fs::rename(&other, file(files - 1)).unwrap();
     assert!(seen(&server, &alice).contains(&(files - 1)));
-    // A change through another name of the same file.
+    // A change by another name (hard link) of the same file.
     let link = many.with_file_name("link");
     std::fs::hard_link(file(0), &link).unwrap();
     std::thread::sleep(SETTLED);
@@ -119,7 +119,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(!seen(&server, &alice).contains(&0));
 }
 
-/// Two files, one of them visible, swap names all the time: a listing never shows properties of the hidden file under either name.
+/// Two files, one of them visible, swap names all the time. A listing never shows properties of the hidden file, under either name.
 #[test]
 fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
     for watch in ["true", "false"] {
@@ -146,7 +146,7 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
                 });
             }
             let began = std::time::Instant::now();
-            // On a busy machine only few listings are made in three seconds, so the loop goes on until there are enough.
+            // On a busy machine, three seconds are enough for few listings only. The loop continues until there are enough.
             while began.elapsed() < Duration::from_secs(3)
                 || (told.load(Ordering::Relaxed) <= 10 && began.elapsed() < Duration::from_secs(120))
             {
@@ -158,7 +158,7 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
                     rustix::fs::RenameFlags::EXCHANGE,
                 )
                 .unwrap();
-                // A pause, so that some listings end before the next exchange.
+                // After a pause, some listings end before the next exchange.
                 std::thread::sleep(Duration::from_micros(told.load(Ordering::Relaxed) % 64 * 50));
             }
             is_over.store(true, Ordering::SeqCst);
@@ -196,7 +196,7 @@ fn names_are_obeyed(watch: &str, names: usize) {
         assert!((200..300).contains(&status), "{method}: {status}");
     };
     for turn in 0..5 {
-        // After this time the server relies on the states that it remembers.
+        // After this time, the server relies on the states that it remembers.
         std::thread::sleep(SETTLED);
         for _ in 0..3 {
             assert_eq!(seen(&server, &alice), expected, "watch = {watch}, turn {turn}");
@@ -238,7 +238,7 @@ fn what_kind_of_acl_counts_is_obeyed_by_the_next_listing() {
         for n in 0..10 {
             let file = many.join(format!("f{n}"));
             std::fs::write(&file, "x").unwrap();
-            // By its mode bits the user may not see the file; by its ACL the user may.
+            // The mode bits do not let the user see the file, but the ACL does.
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
             put(&file, Sid::AUTHENTICATED);
         }
@@ -276,7 +276,8 @@ fn a_change_of_a_membership_is_obeyed_by_the_next_listing() {
     assert_eq!(seen(&server, &alice).len(), 0);
 }
 
-/// A small directory that the server remembers is answered from memory: with the same properties as otherwise, and with all changes.
+/// The server answers from memory for a small directory that it remembers. The answer has the same properties as an answer from the file system, and
+/// shows all changes.
 #[test]
 fn what_is_answered_from_memory_is_what_is_answered_else() {
     let server = Server::start();
@@ -320,7 +321,7 @@ fn what_is_answered_from_memory_is_what_is_answered_else() {
     let listed = &first[3];
     assert!(listed.contains("shown") && listed.contains("red") && listed.contains("urn:uuid:"), "{listed}");
     std::thread::sleep(SETTLED);
-    // The answers contain the remaining time of a lock, which differs.
+    // The answers contain the remaining time of a lock, which is different in each answer.
     let plain = |texts: Vec<String>| -> Vec<String> {
         let without = |text: &String| {
             let parts = text.split("<D:timeout>");

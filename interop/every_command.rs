@@ -1,6 +1,6 @@
-//! Every command in every situation that an operator can be in: no data directory, the directory of another user, a running server, a full disk, a
-//! file system that is read-only, a damaged store, a store of an older format, names that do not exist, names with every legal character. In none of
-//! these situations does a command end by a signal, report success although it did nothing, or fail without giving the reason.
+//! Every command in every situation of an operator: no data directory, the directory of another user, a running server, a full disk, a read-only file
+//! system, a damaged store, a store of an older format, names that do not exist, names with every legal character. A command never ends by a signal,
+//! never reports success without effect, and never fails without a reason in its output.
 
 use crate::command::{preload, why};
 use crate::command_table::{COMMANDS, ELSEWHERE, Kind};
@@ -20,7 +20,7 @@ pub(crate) struct House {
     pub(crate) scratch: Scratch,
     service: String,
     pub(crate) endpoint: String,
-    /// The login of a token that no command of the table names.
+    /// The login of a token that no command of the table uses.
     login: String,
 }
 
@@ -69,7 +69,7 @@ impl House {
         self.run_by(Command::new(BINARY), data, line, prepare)
     }
 
-    /// Runs a command; `program` may start another program that then runs it.
+    /// Runs a command. `program` may start another program, which then runs the command.
     fn run_by(
         &self,
         mut command: Command,
@@ -115,7 +115,7 @@ impl House {
     fn copy_to(&self, place: &Path) {
         let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(place).status();
         assert!(copied.unwrap().success());
-        // This command makes the facts follow the copied files, which have new inodes and times.
+        // With this command, the facts follow the copied files, which have new inodes and times.
         assert!(self.run(place, "user list", |_| {}).status.success());
     }
 
@@ -161,7 +161,7 @@ fn every_command_works_where_everything_is_right() {
     }
 }
 
-/// A server does not stop a command, and a command that succeeded is true for the server at once: the server's own revision is the new one.
+/// A running server does not block a command, and the change of a successful command takes effect in the server at once: both have the same revision.
 #[test]
 fn every_command_works_while_a_server_runs() {
     let house = House::new();
@@ -215,8 +215,8 @@ fn another_user_is_told_whose_the_data_directory_is() {
     assert_eq!(house.revision(&data), before);
 }
 
-/// An owner that may not write is told so, and not to become the owner. Only root can run a command as another user, so the test does nothing for other
-/// users.
+/// If the owner may not write, the message says this, and does not advise to become the owner. Only root can run a command as another user, so the
+/// test does nothing for other users.
 #[test]
 fn an_owner_that_may_not_write_is_told_the_mode() {
     if !rustix::process::geteuid().is_root() {
@@ -236,7 +236,7 @@ fn an_owner_that_may_not_write_is_told_the_mode() {
         assert!(!output.status.success() && said.contains("is not writable by its owner"), "{line}: {said}");
         assert!(said.contains("chmod u+rwx") && !said.contains("sudo"), "{line}: {said}");
     }
-    // `doctor` checks as the owner, also if root runs it.
+    // `doctor` checks with the rights of the owner, also if root runs it.
     let output = house.run(&data, "doctor", |_| {});
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && said.contains("is not writable by its owner"), "{said}");
@@ -328,12 +328,12 @@ fn a_name_that_does_not_exist_is_an_error_and_changes_nothing() {
     assert_eq!(house.revision(&data), before);
 }
 
-/// Runs a command with output for people. Usage errors are for people, too, also with `--json`.
+/// Runs a command with output for people. With `--json`, usage errors are output for people, too.
 pub(crate) fn without_json(data: &Path, line: &str) -> Output {
     Command::new(BINARY).arg("--data").arg(data).args(line.split(' ')).output().unwrap()
 }
 
-/// The first write, sync or rename of a command finds a full disk.
+/// The first write, sync or rename of a command fails because the disk is full.
 #[test]
 fn on_a_full_disk_a_command_fails_and_changes_nothing_or_does_all_of_it() {
     let house = House::new();
@@ -352,7 +352,7 @@ fn on_a_full_disk_a_command_fails_and_changes_nothing_or_does_all_of_it() {
     }
 }
 
-/// A command that changes facts fails on a store that it cannot use, says what to do, and leaves the store as it is.
+/// A command that changes facts fails on a store that it cannot use. The message says what to do, and the store stays unchanged.
 fn is_refused(house: &House, data: &Path, says: &str) {
     let store = || std::fs::read(data.join("facts/data.mdb")).unwrap();
     let before = store();
@@ -393,7 +393,7 @@ fn on_a_read_only_file_system_no_change_succeeds() {
     let house = House::new();
     let data = house.scratch.path().join("data");
     let before = house.revision(&data);
-    // The script mounts the directory read-only in a mount namespace of its own, and runs the command there.
+    // The script mounts the directory read-only in a separate mount namespace, and runs the command in this namespace.
     let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
     for (line, kind) in lines(&[Reads, Changes, Creates]) {
         let mut command = Command::new("unshare");
@@ -409,7 +409,7 @@ fn names_with_every_legal_character_are_taken_by_every_command() {
     let house = House::new();
     let data = house.scratch.path().join("data");
     let visible = (33..=126_u8).map(char::from).chain(['\u{fc}', '\u{540d}', '\u{1f980}']);
-    // Names of users may contain all characters except `:` and `/`. A name that begins with `@`, or a single `!`, would have another meaning.
+    // Names of users may contain all characters except `:` and `/`. A name that begins with `@`, or the name `!`, would have another meaning.
     let user: String = visible.filter(|letter| !":/".contains(*letter)).collect();
     let users: Vec<String> = user
         .chars()

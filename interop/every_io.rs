@@ -1,6 +1,6 @@
-//! Runs commands that change something, also users and tokens in edited files. In each run another call fails, or the command is killed at this call:
-//! the first, second, third, … write, sync or rename. The runs end when the command makes no further such call. Afterwards the facts are those before
-//! or those after the command, an acknowledged change exists, the store opens, and every record is sound.
+//! Runs commands that change something; some of them change users and tokens in edited files. In each run, another write, sync or rename fails, or
+//! the command is killed at this call. The runs end when the command makes no further call of this kind. Afterwards, the facts are those before or
+//! after the command, an acknowledged change is kept, the store opens, and every record is valid.
 
 use crate::command::{self, FAULTS, Fault, passed};
 use crate::server::Scratch;
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// In CI only the first two kinds of failures are used: they find most defects.
+/// CI uses only the first two kinds of failures, because they find most defects.
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [
@@ -46,13 +46,13 @@ fn must(data: &Path, arguments: &[&str]) -> String {
 
 /// All facts, without values that are random in each run.
 pub(crate) fn facts(data: &Path) -> Vec<String> {
-    // This command makes the facts follow the edited files, as the next command or a running server does.
+    // With this command, the facts follow the edited files. Otherwise the next command or a running server reads the files.
     must(data, &["user", "list"]);
     let dump = must(data, &["facts", "dump"]);
     let lines = dump.lines().skip(1).map(|line| {
         let mut value: Value = serde_json::from_str(line).unwrap();
         if let Some(mark) = value["row"].as_object_mut().filter(|_| line.contains("\"revocations\"")) {
-            // The expiry of a mark depends on the present time.
+            // The expiry of a mark depends on the time of the run.
             mark.remove("until");
         }
         // The key of the index of marks by expiry also contains the expiry.
@@ -71,7 +71,7 @@ fn forget(value: &mut Value) {
     match value {
         Value::String(text) => {
             let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-            // The SIDs that a store issues depend on its id, and each restore gives another id.
+            // The SIDs that a store issues depend on the store's id, and each restore creates a new id.
             let is_sid = text.starts_with("S-1-5-21-");
             if is_id || is_sid || text.starts_with("/") && text.contains("/content") {
                 *text = "*".into();
@@ -83,7 +83,7 @@ fn forget(value: &mut Value) {
             fields.remove("since");
             fields.remove("issued_before");
             fields.remove("revoked_at");
-            // A copied file has another version (inode and times).
+            // The version of a file consists of inode and times, which differ in a copy.
             fields.remove("version");
             fields.values_mut().for_each(forget);
         }
@@ -96,13 +96,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     let copied = Command::new("cp").arg("-a").arg(from).arg(to.join("data")).status().unwrap();
     assert!(copied.success());
-    // `datastore.cfg` has the absolute path of the content directory, and every copy has a content directory of its own.
+    // `datastore.cfg` contains the absolute path of the content directory, and every copy has a separate content directory.
     let cfg = to.join("data/datastore.cfg");
     let text = std::fs::read_to_string(&cfg).unwrap();
     assert!(text.contains("main"));
 }
 
-/// One run with a failure; `None` if the program made fewer calls.
+/// One run with a failure. `None` if the program made fewer calls.
 fn fault_at(
     good: &Path,
     scratch: &Path,
@@ -188,7 +188,7 @@ fn a_first_start_that_fails_can_be_done_again() {
     assert!(at > 20, "{at}");
 }
 
-/// A restore that replaces a store that cannot be opened: after a failure the old store is in its place, or the new store is, complete.
+/// A restore that replaces a store that cannot be opened. After a failure, either the old store or the complete new store is in place.
 #[test]
 fn a_store_that_cannot_be_opened_stays_until_the_restored_one_is_whole() {
     const RESTORE: &[&str] = &["facts", "restore", "BACKUP", "--force", "--accept-rollback"];

@@ -1,4 +1,4 @@
-//! `enfilade explain` and `acl review` agree with real responses, and the sticky bit prevents deletion by other users.
+//! The output of `enfilade explain` and `acl review` agrees with real responses. The sticky bit prevents deletion by other users.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
@@ -48,7 +48,7 @@ fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     assert_eq!(explain(&server, &["admin@local", "main", "/", "read"]).as_deref(), Some("datastore DS02"));
 }
 
-/// What an explanation says to do next: the last step of it.
+/// The last step of an explanation. It says what to do next.
 fn next(server: &Server, arguments: &[&str]) -> String {
     let output = server.cli_output(&[&["explain"], arguments].concat(), "");
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -73,17 +73,17 @@ fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
         "{}",
         next(&server, &ask)
     );
-    // If the datastore is bound to another project, a new binding would take it away from that project.
+    // The datastore is bound to another project. A new binding would remove the old binding.
     server.cli(&["project", "add", "other@local"]);
     server.cli(&["datastore", "set", "main", "--project", "other@local"]);
     let step = next(&server, &ask);
     assert!(step.contains("for the project other@local") && !step.contains("datastore set"), "{step}");
     server.cli(&["datastore", "set", "main", "--project", "plain@local"]);
     assert_eq!((status(), explain(&server, &ask)), (207, None));
-    // The password or an API token of the user has no roles on the project; a session for the project has them.
+    // The password and the API tokens of the user have no roles on the project. A session for the project has them.
     server.add_token("zoe@local!test");
     assert_eq!(explain(&server, &["zoe@local", "main"]).as_deref(), Some("access AC01"));
-    // No role on the path is proposed, because it would give more rights than those on the project.
+    // No role on the path is proposed, because it would give more rights than the roles on the project.
     for who in ["zoe@local", "zoe@local!test"] {
         let step = next(&server, &[who, "main", "/file"]);
         let session = step.contains("the project plain@local") && step.contains("--project plain@local");
@@ -121,7 +121,7 @@ fn a_new_file_is_judged_by_its_directory() {
         explain(&server, &["alice@local", "main", "/no/new", "write"]).as_deref(),
         Some("content CT02")
     );
-    // The next step is a command that works.
+    // The next step is a command that succeeds.
     let step = next(&server, &ask);
     let command = step.split("enfilade ").nth(1).unwrap_or_else(|| panic!("{step}"));
     server.cli(&command.split(' ').collect::<Vec<_>>());
@@ -144,18 +144,18 @@ fn the_next_step_gives_only_what_is_missing_and_takes_nothing_away() {
         let done = std::process::Command::new("sh").args(arguments).arg(server.data()).output().unwrap();
         assert!(done.status.success(), "{step}: {done:?}");
     };
-    // A user without any role gets one on the path that was asked about.
+    // For a user without a role, a role on the requested path is proposed.
     server.cli(&["user", "add", "bob@local"]);
     server.add_token("bob@local!test");
     let ask = ["bob@local", "main", "/family/file", "read-data"];
     run(&next(&server, &ask), "role assign --path /datastore/main/family/file --auth-id bob@local");
     assert_eq!(explain(&server, &ask), None);
-    // All lines of an ACL stay.
+    // The proposed command keeps all lines of the ACL.
     server.cli(&["acl", "set", "main", "/family/file", "allow alice@local full"]);
     run(&next(&server, &ask), "acl set main /family/file 'allow bob@local ");
     assert_eq!(explain(&server, &ask), None);
     assert_eq!(curl(&server, &alice, "/dav/main/family/file", &[]).status, 200);
-    // What is in the way is named, although a request gets the answer of an absent object.
+    // The explanation names the cause, although a request gets the same answer as for an absent object.
     std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
     for (path, expected) in
         [("/link", "is a link"), ("/link/x", "/link is a link"), ("/family/file/x", "/family/file is a file")]
@@ -163,7 +163,7 @@ fn the_next_step_gives_only_what_is_missing_and_takes_nothing_away() {
         let step = next(&server, &["admin@local", "main", path, "read-data"]);
         assert!(step.contains(expected), "{step}");
     }
-    // An ACL would replace the mode bits, so none is proposed.
+    // An ACL would replace the mode bits, so no ACL is proposed.
     std::fs::write(root.join("plain"), "x").unwrap();
     std::fs::set_permissions(root.join("plain"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let step = next(&server, &["alice@local", "main", "/plain", "read-data"]);

@@ -1,5 +1,5 @@
-//! Asks the decision listener over gRPC as Envoy does (`envoy.service.auth.v3.Authorization/Check`). The frames of HTTP/2 and the
-//! messages are built here.
+//! Asks the decision listener over gRPC as Envoy does (`envoy.service.auth.v3.Authorization/Check`). This module builds the frames of HTTP/2 and the
+//! messages.
 
 use crate::http2::{DATA, GOAWAY, HEADERS};
 use std::io::{Read as _, Write as _};
@@ -24,7 +24,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     found
 }
 
-/// The number of the first field of a message, its bytes, and the rest of the message. A number is the bytes of a varint.
+/// The first field of a message: its number, its bytes, and the rest of the message. A field of the type varint returns the bytes of the varint.
 fn first_field(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = message.split_first()?;
     let varint = |bytes: &[u8]| {
@@ -38,7 +38,7 @@ fn first_field(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     }
 }
 
-/// A request of a visitor with an API token, in a `CheckRequest` with the prefix of gRPC.
+/// The request of a visitor with an API token, as `CheckRequest` with the prefix of gRPC.
 fn check_request(login: &str, method: &str, host: &str, target: &str, application: &str) -> Vec<u8> {
     let header =
         |name: &str, value: &str| field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat());
@@ -58,7 +58,7 @@ fn check_request(login: &str, method: &str, host: &str, target: &str, applicatio
     [&[0][..], &u32::try_from(message.len()).unwrap().to_be_bytes(), &message].concat()
 }
 
-/// Whether a `CheckResponse` permits: it has no status, or a status with the code 0.
+/// Whether a `CheckResponse` permits the request: the response has no status, or a status with the code 0.
 fn permits(mut message: &[u8]) -> bool {
     let mut code = 0;
     while let Some((number, bytes, rest)) = first_field(message) {
@@ -70,7 +70,8 @@ fn permits(mut message: &[u8]) -> bool {
     code == 0
 }
 
-/// A connection of HTTP/2 to the decision listener, on which one question follows the other. It is opened again when the server ends it (RFC 9113 §6.8).
+/// A connection of HTTP/2 to the decision listener. Questions are sent one after another. The connection is opened again after the server ends it
+/// (RFC 9113 §6.8).
 pub(crate) struct Asker {
     socket: PathBuf,
     stream: UnixStream,
@@ -135,7 +136,7 @@ impl Asker {
                 other => panic!("a frame of type {other}"),
             }
             if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-                // A byte and the length come before the message.
+                // A byte and the length precede the message.
                 return permits(&told[5..]);
             }
         }

@@ -1,5 +1,5 @@
-//! The store of facts under a running server: it is restored, its change log is written, another process blocks all writers, the file is cut short,
-//! and two users share the store.
+//! The store of facts under a running server: the store is restored, its change log is written, another process blocks all writers, the file is
+//! truncated, and two users share the store.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Server, wait_until};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A limit for effects that should take a second; longer, because machines may be busy.
+/// A time limit for effects that normally take a second. The limit is long because machines may be busy.
 const SOON: Duration = Duration::from_secs(30);
 
 fn status(server: &Server, login: &str) -> u16 {
@@ -97,7 +97,7 @@ fn whoever_holds_up_all_writers_is_named_and_readers_go_on() {
     assert_eq!(status(&server, &login), 401);
 }
 
-/// A process, whose process group is killed when dropped.
+/// A process. Dropping the value kills its process group.
 struct Holder(Child);
 
 impl Drop for Holder {
@@ -114,7 +114,7 @@ fn signal(name: &str, child: &Child) {
     );
 }
 
-/// Only root can run commands as two users. For other users the tests of `lmdb::place` check the modes.
+/// Only root can run commands as two users. For other users, the tests of `lmdb::place` check the modes.
 #[test]
 fn daemons_of_two_users_share_a_directory_by_a_group() {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";

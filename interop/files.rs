@@ -12,13 +12,13 @@ fn start() -> Server {
     Server::start_with(&[WITHOUT_PENALTIES])
 }
 
-/// The factor by which a promised time may be exceeded on a slow machine.
+/// On a slow machine, a promised time may be exceeded by this factor.
 const SLACK: u32 = 20;
-/// The beginning of a hash that `openssl passwd -5` makes of `correct horse`.
+/// The beginning of the hash that `openssl passwd -5` prints for `correct horse`.
 const HASH: &str = "$5$rounds=1000$abcdefgh$";
 
 fn write(server: &Server, name: &str, text: &str) {
-    // Does the same as an editor that writes a new file and renames it.
+    // Writes a new file and renames it, like an editor.
     let path = server.data().join(name);
     let new = path.with_extension("new");
     std::fs::write(&new, text).unwrap();
@@ -29,7 +29,7 @@ fn read_file(server: &Server, name: &str) -> String {
     std::fs::read_to_string(server.data().join(name)).unwrap()
 }
 
-/// Waits until `is_so`, at most `seconds` times [`SLACK`]. Returns the time that it took.
+/// Waits until `is_so` returns true, at most `seconds` times [`SLACK`]. Returns the elapsed time.
 fn within(seconds: u32, what: &str, server: &Server, mut is_so: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !is_so() {
@@ -62,7 +62,7 @@ fn whoami(server: &Server, login: &str) -> u16 {
     curl(server, login, "/whoami", &[]).status
 }
 
-/// A change of a missing file would write a file with the new record alone, and so delete all others.
+/// If a file is missing, a change of it is refused. The change would write a file that contains only the new record.
 #[test]
 fn a_missing_file_is_not_written_anew() {
     let server = start();
@@ -84,7 +84,7 @@ fn a_missing_file_is_not_written_anew() {
     assert_eq!(curl(&server, &login, "/dav/main/", &["--request", "PROPFIND"]).status, 207);
 }
 
-/// A refused command changes no file, although files are changed before the facts.
+/// A refused command changes no file, although files are usually changed before the facts.
 #[test]
 fn the_last_administrator_stays_in_the_files() {
     let server = start();
@@ -129,7 +129,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     std::fs::write(server.data().join("datastores/main/plan.txt"), "x").unwrap();
     assert_eq!(curl(&server, &login, "/dav/main/plan.txt", &[]).status, 200);
     assert_eq!(curl(&server, &login, "/dav/main/new.txt", &["--upload-file", "/etc/hostname"]).status, 403);
-    // A token that the command line creates is written to the files, and a parser like Proxmox's reads it.
+    // A token that the command line creates is written to the files, and a parser with the rules of Proxmox reads it.
     let made = server.cli(&["token", "create", "ann@pbs!second", "--comment", "made here"]);
     let second = format!("ann@pbs!second:{}", made[0]["value"].as_str().unwrap());
     let read = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap();
@@ -139,7 +139,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     );
     let shadow: serde_json::Value = serde_json::from_str(&read("token.shadow")).unwrap();
     assert!(shadow["ann@pbs!second"].as_str().unwrap().starts_with(HASH.get(..15).unwrap()));
-    // The new token has no role of its own yet.
+    // The new token has no separate role yet.
     assert_eq!(
         (whoami(&server, &second), curl(&server, &second, "/dav/main/plan.txt", &[]).status),
         (200, 404)
@@ -232,7 +232,7 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
         "{doctor}"
     );
     assert_eq!(curl(&server, &login, "/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);
-    // An unusable hash is reported, and only its token is refused.
+    // An unusable hash is reported, and only the token with this hash is refused.
     let weak = read_file(&server, "token.shadow").replace('}', ",\"ann@pbs!weak\":\"$1$x$y\"}");
     write(&server, "token.shadow", &weak);
     write(&server, "user.cfg", &(read_file(&server, "user.cfg") + "token: ann@pbs!weak\n\n"));
@@ -247,7 +247,7 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
     from_proxmox(&server);
     within(1, "the files are there", &server, || server.cli(&["user", "list"]).len() == 3);
     const EACH: usize = 12;
-    // A script that edits the file under the lock, with `flock` of util-linux.
+    // A script edits the file while it holds the lock, with `flock` of util-linux.
     let script = "for n in $(seq 12); do flock .user.lck sh -c '\
                   cp user.cfg user.tmp && sleep 0.02 && printf \"user: e%s@pbs\\n\\n\" '$n' >> user.tmp && mv user.tmp user.cfg'; done";
     let mut editor = Command::new("sh").args(["-c", script]).current_dir(server.data()).spawn().unwrap();
@@ -260,11 +260,11 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
         assert!(text.contains(&format!("user: c{n}@pbs\n")), "c{n}\n{text}");
         assert!(text.contains(&format!("user: e{}@pbs\n", n + 1)), "e{}\n{text}", n + 1);
     }
-    // The users are ann, both administrators, and all added ones.
+    // The users are ann, the two administrators, and all added users.
     within(1, "the facts follow", &server, || server.cli(&["user", "list"]).len() == 3 + 2 * EACH);
 }
 
-/// Another server on the same data directory, with its address.
+/// Another server with the same data directory, and its address.
 struct Second(Child, String);
 
 impl Second {
@@ -317,8 +317,8 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     write(&server, "token.shadow", "{}");
     within(5, "the other looks", &server, || {
         if stopped.elapsed() > Duration::from_secs(6) {
-            // If the process was stopped in the middle of a commit, it holds the write lock of the store. So it is continued and stopped again at
-            // another moment.
+            // If the process was stopped in the middle of a commit, it holds the write lock of the store. Then the process is continued, and stopped
+            // again at another moment.
             signal(server.pid(), Signal::CONT);
             std::thread::sleep(Duration::from_millis(100));
             signal(server.pid(), Signal::STOP);
@@ -331,13 +331,13 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 200);
     write(&server, "token.shadow", "{}");
     within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 401);
-    // The resumed process does not restore its old state.
+    // The resumed process does not write its old state.
     signal(server.pid(), Signal::CONT);
     for _ in 0..20 {
         assert_eq!((whoami(&server, &login), second.whoami(&server, &login)), (401, 401));
         std::thread::sleep(Duration::from_millis(50));
     }
-    // When the second server ends, the first one reads the files again.
+    // When the second server ends, the first server reads the files again.
     drop(second);
     from_proxmox(&server);
     within(5, "the first looks again", &server, || whoami(&server, &login) == 200);
@@ -352,7 +352,7 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     assert_eq!(second.whoami(&server, &login), 200);
     let admin = format!("admin@local:{}", server.password);
     assert_eq!(second.whoami(&server, &admin), 200);
-    // The record about `acl.cfg` is damaged on the disk, so no server can compare the files with the facts.
+    // The record about `acl.cfg` on the disk is damaged, so no server can compare the files with the facts.
     let dump = server.cli(&["facts", "dump"]);
     let row = dump.iter().find(|row| row["key"] == "acl.cfg").unwrap();
     let digest = row["row"]["digest"].as_str().unwrap();
@@ -369,7 +369,7 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     file.sync_all().unwrap();
     let took = within(12, "it refuses", &server, || second.whoami(&server, &login) == 503);
     println!("files: mirrored records were refused after {took:?}; the limit is 10 s");
-    // Records that are not mirrored are not affected.
+    // Records that are not in edited files are not affected.
     assert_eq!(second.whoami(&server, &admin), 200);
     let mut log = String::new();
     within(2, "the log says so", &server, || {
@@ -383,7 +383,7 @@ fn what_a_dump_says_of_files_is_compared_with_them_again() {
     let server = start();
     let login = from_proxmox(&server);
     within(1, "the token is there", &server, || whoami(&server, &login) == 200);
-    // The dump has no secrets, so its hashes are unusable. The files have not changed, so the server must read them again.
+    // The dump contains no secrets, so the hashes after its import are unusable. The files have not changed, but the server must read them again.
     let dump = server.scratch.path().join("dump");
     let dump = dump.to_str().unwrap();
     server.cli(&["facts", "dump", dump]);

@@ -1,4 +1,4 @@
-//! A fleet of real servers, on a real etcd: what one member revokes, no other member grants.
+//! A fleet of real servers, on a real etcd. What one member revokes, no other member grants.
 
 mod balanced;
 mod certificates;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// Δ, and the time in which a machine that is busy with other tests answers.
+/// Δ, plus time for the answer of a machine that is busy with other tests.
 const PROOF_ENDS: Duration = Duration::from_secs(5);
 
 struct Fleet {
@@ -48,14 +48,14 @@ fn configure(data: &Path, etcd: &[String], name: &str) {
 }
 
 impl Fleet {
-    /// A fleet of one, which was a server that worked alone before.
+    /// A fleet of one member, which was a server without a fleet before.
     fn start() -> Self {
         let (etcd, scratch) = (Etcd::start(), Scratch::new());
         let members = Self::of_servers(&[vec![etcd.address.clone()]], &[]);
         Fleet { etcd, scratch, members }
     }
 
-    /// Servers of a fleet. Each has its own addresses of the machines of etcd.
+    /// Servers of a fleet. For each server, a list of the addresses of the machines of etcd.
     fn of_servers(etcd: &[Vec<String>], environment: &[(&str, &str)]) -> Vec<Server> {
         Self::of_servers_with(etcd, |_| environment.to_vec())
     }
@@ -108,7 +108,7 @@ impl Fleet {
         self.members.last().unwrap()
     }
 
-    /// The statuses with which all members answer this token.
+    /// The statuses of the answers of all members to this token.
     fn statuses(&self, token: &str) -> Vec<u16> {
         self.members.iter().map(|member| curl(member, token, "/whoami", &[]).status).collect()
     }
@@ -163,13 +163,13 @@ fn what_one_member_revokes_no_member_grants() {
     assert!(metric(&members[1], "enfilade_fleet_acknowledged_total") >= 1.0);
     assert!(metric(&members[2], "enfilade_fleet_proof_age_seconds") < 1.0);
     assert_eq!(metric(&members[2], "enfilade_fleet_changes_behind"), 0.0);
-    // Files are served by one member.
+    // Files are served by one member only.
     assert_eq!(curl(&members[1], &admin, "/dav/main/", &[]).status, 421);
     until("it says why", &members[1], || members[1].log().contains("served by member `a`"));
     assert_eq!(curl(&members[0], &admin, "/dav/main/", &["--request", "PROPFIND"]).status, 207);
 }
 
-/// Members that etcd does not answer grant nothing, and come back by themselves.
+/// Members without contact to etcd grant nothing. They recover without help when etcd answers again.
 #[test]
 fn a_member_that_cannot_prove_that_it_is_current_refuses() {
     let mut fleet = Fleet::start();
@@ -181,7 +181,7 @@ fn a_member_that_cannot_prove_that_it_is_current_refuses() {
     assert_eq!(fleet.statuses(&token), [503; 2]);
     assert!(fleet.members.iter().all(|member| ready(member) == 503));
     assert!(fleet.members[1].log().contains("cannot prove that its facts are current"));
-    // A command that reads says how old its answer is. A command that changes facts fails.
+    // A command that reads prints the age of its answer. A command that changes facts fails.
     for member in &fleet.members {
         let listed = member.cli_output(&["user", "list"], "");
         let said = String::from_utf8_lossy(&listed.stderr).into_owned();
@@ -203,7 +203,7 @@ fn a_member_that_cannot_prove_that_it_is_current_refuses() {
     assert!(metric(&fleet.members[1], "enfilade_fleet_refused_total") >= 1.0);
 }
 
-/// With `[fleet] strict`, a request is served only after etcd said that the facts are current, even if the last proof still counts.
+/// With `[fleet] strict`, a request is served only after etcd confirmed that the facts are current, even if the last proof is still valid.
 #[test]
 fn a_strict_member_asks_before_each_request() {
     let etcd = Etcd::start();
@@ -215,7 +215,7 @@ fn a_strict_member_asks_before_each_request() {
     let status = || curl(member, &token, "/whoami", &[]).status;
     assert_eq!(status(), 200);
     etcd.signal("-STOP");
-    // The last proof would count for five seconds.
+    // The last proof would be valid for five seconds.
     let began = Instant::now();
     assert_eq!(status(), 503);
     assert!(began.elapsed() >= Duration::from_millis(4_900), "{:?}", began.elapsed());
@@ -223,7 +223,7 @@ fn a_strict_member_asks_before_each_request() {
     until("it serves again", member, || status() == 200);
 }
 
-/// A member that was killed delays changes until it is forgotten. Then it comes back with what it missed.
+/// A killed member delays changes until its lease in etcd expires. After its restart, the member receives the changes that it missed.
 #[test]
 fn a_member_that_is_killed_delays_changes_and_comes_back() {
     let mut fleet = Fleet::start();
@@ -237,7 +237,7 @@ fn a_member_that_is_killed_delays_changes_and_comes_back() {
         let row = all.iter().find(|row| row["member"] == name).unwrap();
         row["servers"].as_array().unwrap().clone()
     };
-    // Revoked while member b is away.
+    // The token is revoked while member b is stopped.
     fleet.members[0].cli(&["token", "delete", "admin@local!api"]);
     until("the killed server is forgotten", &fleet.members[0], || servers(&fleet, "b").is_empty());
     let began = Instant::now();
@@ -247,7 +247,7 @@ fn a_member_that_is_killed_delays_changes_and_comes_back() {
     assert_eq!(fleet.statuses(&token), [401; 2]);
     let found = servers(&fleet, "b");
     assert_eq!((found.len(), &found[0]["is_heard"]), (1, &Value::Bool(true)), "{found:?}");
-    // A server that is stopped properly is forgotten at once.
+    // A server that is stopped properly delays no change.
     signal("TERM", fleet.members[1].pid());
     fleet.members[1].wait();
     assert_eq!(servers(&fleet, "b").len(), 0);
@@ -258,18 +258,18 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     let mut fleet = Fleet::start();
     fleet.join("b");
     let refused = |data: &Path, arguments: &[&str]| why(&run(data, arguments, None));
-    // An invitation is used once.
+    // An invitation can be used only once.
     let used = fleet.invite("c");
     let used = used.to_str().unwrap();
     passes(&fleet.scratch.path().join("c"), &["fleet", "join", used]);
     let twice = refused(&fleet.scratch.path().join("c2"), &["fleet", "join", used]);
     assert!(twice.contains("the invitation was used already"), "{twice}");
-    // A backup is no invitation.
+    // A backup cannot be used as an invitation.
     let backup = fleet.scratch.path().join("house.tar");
     fleet.members[0].cli(&["backup", backup.to_str().unwrap()]);
     let no = refused(&fleet.scratch.path().join("d"), &["fleet", "join", backup.to_str().unwrap()]);
     assert!(no.contains("is not an invitation"), "{no}");
-    // One machine does not replace or rewrite its copy.
+    // A single member does not replace or rewrite its copy of the facts.
     let data = fleet.members[1].data();
     fleet.members[1].stop();
     let copy = fleet.scratch.path().join("facts.backup");
@@ -278,7 +278,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
         let no = refused(&data, arguments);
         assert!(no.contains("belong to a member of a fleet"), "{arguments:?}: {no}");
     }
-    // Without the section [fleet] the copy is not used, and a store without a fleet is not used with the section.
+    // Without the section [fleet], the copy cannot be used. With the section, a store without a fleet cannot be used.
     std::fs::write(data.join("enfilade.toml"), "").unwrap();
     let no = refused(&data, &["user", "list"]);
     assert!(no.contains("does not set `fleet.etcd`"), "{no}");
@@ -287,7 +287,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     configure(&alone, std::slice::from_ref(&fleet.etcd.address), "e");
     let no = refused(&alone, &["user", "list"]);
     assert!(no.contains("this machine is not a member of a fleet"), "{no}");
-    // The log is that of another store.
+    // etcd contains the log of another store.
     let no = refused(&alone, &["fleet", "init"]);
     assert!(no.contains("it is the log of the store") || no.contains("there is a log already"), "{no}");
     configure(&data, std::slice::from_ref(&fleet.etcd.address), "x");
@@ -295,7 +295,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     assert!(no.contains("the fleet has no member `nobody`; its members are a, b, c"), "{no}");
 }
 
-/// From one machine to several, and back.
+/// A fleet with one member gets more members, and has one member at the end.
 #[test]
 fn members_leave_and_the_last_one_works_alone() {
     let mut fleet = Fleet::start();
@@ -309,7 +309,7 @@ fn members_leave_and_the_last_one_works_alone() {
     until("it says why", &fleet.members[2], || {
         fleet.members[2].log().contains("`c` is not a member of this fleet")
     });
-    // The files of the fleet are those of member a.
+    // The fleet follows the edited files of member a.
     let (a, b) = (fleet.members[0].data(), fleet.members[1].data());
     let refused = why(&run(&a, &["fleet", "leave"], None));
     assert!(refused.contains("stop the server"), "{refused}");
@@ -329,7 +329,7 @@ fn members_leave_and_the_last_one_works_alone() {
     fleet.members[1].cli(&["fleet", "follow-files"]);
     passes(&a, &["fleet", "leave"]);
     assert!(why(&run(&a, &["user", "add", "x@local"], None)).contains("`a` is not a member"));
-    // The last member works alone.
+    // The last member works without the others.
     fleet.members[1].cli(&["user", "add", "ann@local"]);
     signal("TERM", fleet.members[1].pid());
     fleet.members[1].wait();
@@ -339,11 +339,11 @@ fn members_leave_and_the_last_one_works_alone() {
     fleet.members[1].start_again();
     assert_eq!(curl(&fleet.members[1], &token, "/whoami", &[]).status, 200);
     assert_eq!(fleet.etcd.control(&["get", "--prefix", "/enfilade", "--keys-only"]).trim(), "");
-    // A copy that nobody follows any more can become a store of its own.
+    // A copy without a fleet can become an independent store.
     let c = fleet.members[2].data();
     fleet.members[2].stop();
     assert!(why(&run(&c, &["fleet", "recover"], None)).contains("--force"));
-    // Older files would bring back what was deleted.
+    // Older files would restore deleted records.
     let refused = why(&run(&c, &["fleet", "recover", "--force"], None));
     assert!(
         refused.contains("datastore.cfg` is missing, or") && refused.contains("--accept-files"),

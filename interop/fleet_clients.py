@@ -1,5 +1,5 @@
-"""What clients of a fleet do through HAProxy while its members are killed, until a file exists. Arguments: those of proxmox_api, URL (…/v3), the administrator's
-password, the file. A call is repeated after a broken connection and after 503; every other answer must be right."""
+"""Clients of a fleet behind HAProxy, while members are killed. The clients stop when a file exists. Arguments: those of proxmox_api, URL (…/v3), the
+administrator's password, the file. A client repeats a call after a broken connection and after 503. Every other answer must be right."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from requests import RequestException
 URL, PASSWORD, STOP = REST
 USER = {"username": "admin", "password": PASSWORD, "user_domain_name": "Default"}
 SCOPE = {"project_name": "admin", "project_domain_name": "Default"}
-# Each look uses a connection of its own, so HAProxy chooses a member anew.
+# The number of checks. Each check uses a new connection, so HAProxy chooses a member again.
 LOOKS = 6
 counts = {"sessions": 0, "tokens": 0, "commands": 0, "repeated": 0}
 
 
 def repeated(call):
-    """The answer of a call, and whether an earlier call may have been carried out."""
+    """The answer of a call, and whether the server may have executed an earlier try of the call."""
     for tries in range(300):
         try:
             return call(), tries > 0
         except (RequestException, exceptions.ConnectFailure, exceptions.ServiceUnavailable):
             pass
         except exceptions.SSLError as why:
-            # The connection ended in the handshake.
+            # The connection ended during the handshake.
             if "EOF" not in str(why):
                 raise
         except ResourceException as why:
@@ -45,7 +45,7 @@ def login():
 
 
 def validated(token):
-    """The status with which some member validates a token."""
+    """The status of a member's answer to the validation of a token. HAProxy chooses the member."""
 
     def ask():
         headers = {"X-Subject-Token": token}
@@ -58,7 +58,7 @@ def validated(token):
 
 
 def one_session():
-    """A session is valid on every member, and after it was revoked on none."""
+    """A session is valid on every member. After its revocation, it is valid on no member."""
     token, _ = repeated(lambda: login().get_token())
     for _ in range(LOOKS):
         assert validated(token) == 200, "a valid session was refused"
@@ -90,12 +90,12 @@ def status_of(token, secret):
 
 
 def one_token(number):
-    """An API token is valid on every member, and after it was deleted on none."""
+    """An API token is valid on every member. After its deletion, it is valid on no member."""
     owner, name = TOKEN.split("!")[0], f"t{number}"
     tokens = lambda: api(TOKEN, SECRET).access.users(owner).token(name)
 
     def change(call):
-        """The answer; None if an earlier try may have made the change."""
+        """The answer. None if an earlier try may have made the change."""
         is_repeated = False
 
         def once():
@@ -123,7 +123,7 @@ def one_token(number):
 
 
 def one_command():
-    """The command `openstack`, which repeats nothing by itself."""
+    """The command `openstack`, which does not repeat failed calls."""
     words = ["token", "issue", "-f", "json", "--os-auth-url", URL, "--os-cacert", CERTIFICATE, "--os-identity-api-version", "3"]
     words += ["--os-username", USER["username"], "--os-password", PASSWORD, "--os-user-domain-name", "Default"]
     words += ["--os-project-name", SCOPE["project_name"], "--os-project-domain-name", "Default"]

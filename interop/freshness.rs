@@ -5,7 +5,7 @@ use crate::server::{Server, until};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The factor by which a promised time may be exceeded, because machines may be slow.
+/// On a slow machine, a promised time may be exceeded by this factor.
 const SLACK: u32 = 20;
 
 #[test]
@@ -32,7 +32,7 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
     assert_eq!(curl(&server, &token, "/dav/main/a.txt", &[]).status, 200);
     let said = curl(&server, &token, "/dav/main/a.txt", &["--upload-file", "/etc/hostname"]).text();
     assert!(said.contains("read-only") && said.contains("new disks"), "{said}");
-    // An unknown mode closes the datastore; in Proxmox Backup Server the datastore stays open.
+    // An unknown mode closes the datastore. In Proxmox Backup Server, the datastore would stay open.
     std::fs::write(&file, text.trim_end().to_owned() + "\n\tmaintenance-mode type=raed-only\n").unwrap();
     let edited = Instant::now();
     while curl(&server, &token, "/dav/main/a.txt", &[]).status != 503 {
@@ -41,7 +41,8 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
     }
     server.cli(&["datastore", "maintenance", "main", "none"]);
     assert_eq!(put(), 204);
-    // A section with an error keeps its last good facts, and the log names file, line and reason.
+    // A section with an error keeps its last valid facts, and the log names the file, the line and the
+    // reason.
     std::fs::write(&file, text.trim_end().to_owned() + "\n\tfoo bar\n").unwrap();
     let edited = Instant::now();
     while !server.log().contains("unknown property 'foo'") {
@@ -56,7 +57,7 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
 fn a_deleted_token_is_refused_at_once_and_cuts_a_running_download() {
     let server = Server::start();
     let token = server.add_token("admin@local!gone");
-    // A sparse file: 8 GiB that need no disk space.
+    // A sparse file of 8 GiB, which needs no disk space.
     let big = std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap();
     big.set_len(8 << 30).unwrap();
     for protocol in ["--http1.1", "--http2"] {
@@ -110,7 +111,7 @@ fn explain_names_the_door_and_the_rule() {
     assert_eq!((door["door"].as_str(), door["code"].as_str()), (Some("access"), Some("AC03")));
     let walk = door["walk"].to_string();
     assert!(walk.contains("#1") && walk.contains("deny") && walk.contains("DatastorePowerUser"), "{walk}");
-    // The deciding rule may also be a role assignment.
+    // A role assignment may also be the deciding rule.
     server.cli(&[
         "role",
         "assign",

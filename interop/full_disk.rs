@@ -1,4 +1,4 @@
-//! A full disk: a server that starts reports it, a running server continues to answer, and rights can be taken away.
+//! A full disk: a server that starts reports it, a running server continues to answer, and rights can be removed.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES, first_line};
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Checks that all mapped files are allocated: if the disk is full, a write to a page without disk space would end the process.
+/// Checks that all mapped files have allocated blocks. If the disk is full, a write to a page without a block would end the process.
 #[test]
 fn every_file_that_is_mapped_for_writing_has_its_place_on_the_disk() {
     let server = Server::start();
@@ -39,7 +39,8 @@ fn every_file_that_is_mapped_for_writing_has_its_place_on_the_disk() {
     assert_eq!(names, expected);
 }
 
-/// Starts a server on a file system of this many MiB, which only the server and its children see. `None` if the machine does not allow this.
+/// Starts a server on a file system of this many MiB, which only the server and its child processes see. Returns `None` if the machine does not allow
+/// this.
 fn on_small_disk(scratch: &Scratch, mebibytes: u32) -> Option<(Child, String)> {
     let is_allowed =
         |program: &mut Command| program.stderr(Stdio::null()).status().is_ok_and(|s| s.success());
@@ -69,7 +70,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
     };
     let log = || std::fs::read_to_string(scratch.path().join("log")).unwrap();
     let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
-    // The path through which this process reaches the server's file system.
+    // By this path, the test reaches the file system of the server.
     let data = format!("/proc/{}/root{}/data", child.id(), scratch.path().display());
     let filled = Command::new("dd")
         .args(["if=/dev/zero", "bs=4k", "status=none", &format!("of={data}/fill")])
@@ -86,7 +87,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    // Several requests at the same time, so that threads read that have not read before.
+    // Several requests at the same time, because some threads have not read before.
     let many = || {
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..16).map(|_| scope.spawn(status)).collect();
@@ -122,7 +123,7 @@ fn a_server_that_finds_no_room_says_so_and_does_not_start() {
     }
 }
 
-/// A server on a file system of its own, with its data directory.
+/// A server on a separate file system, and its data directory.
 struct OnSmallDisk {
     scratch: Scratch,
     child: Child,
@@ -157,7 +158,7 @@ impl OnSmallDisk {
         serde_json::from_slice(line).unwrap_or_default()
     }
 
-    /// Makes a user with a token and a role on `main`. Returns the login of the token.
+    /// Creates a user with a token and a role on `main`. Returns the login of the token.
     fn add_user(&self, name: &str, role: &str) -> String {
         let user = format!("{name}@local");
         self.done(&["user", "add", &user]);
@@ -209,7 +210,7 @@ fn who_fills_the_disk_can_be_kept_out() {
     let others: Vec<String> =
         (0..24).map(|n| server.add_user(&format!("other{n}"), "DatastoreReader")).collect();
     server.upload_until_full(&alice);
-    // New users are accepted as long as the reserve stays.
+    // New users are accepted as long as the reserve remains.
     let comment = "x".repeat(1_000);
     let refused = (0..2_000).find_map(|n| {
         let output = server.run(&["user", "add", &format!("more{n}@local"), "--comment", &comment]);
@@ -219,7 +220,7 @@ fn who_fills_the_disk_can_be_kept_out() {
     for said in ["the disk is full: make room", "kept for changes that take rights away"] {
         assert!(why.contains(said), "{why}");
     }
-    // The next request obeys each change, also if there are many.
+    // The next request obeys each change, also after many changes.
     let status = |login: &str| server.status(login, &PROPFIND_0, "");
     for (n, login) in others.iter().enumerate() {
         assert_eq!(status(login), "207", "{n}");
@@ -240,15 +241,15 @@ fn who_fills_the_disk_can_be_kept_out() {
     server.done(&["user", "disable", "alice@local"]);
     assert_eq!(status(&alice), "401");
     assert_eq!(server.done(&["facts", "check"])["sound"], true);
-    // The path through which this process reaches the server's file system.
+    // By this path, the test reaches the file system of the server.
     let root = format!("/proc/{}/root", server.child.id());
     let file = format!("{root}{}/data/datastores/main/0", server.scratch.path().display());
     std::fs::remove_file(file).unwrap();
     server.done(&add);
 }
 
-/// The server obeys an edit of a file also if the edit gives rights and the reserve is not whole any more: if the facts did not follow the file, all
-/// its records would be refused. A command that gives rights is refused before it changes the file.
+/// The server follows an edited file even if the edit gives rights and a part of the reserve is used: if the facts did not follow the file, the
+/// server would refuse all its records. A command that gives rights is refused before it changes the file.
 #[test]
 fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     let Some(server) = OnSmallDisk::start(256) else {
@@ -260,7 +261,7 @@ fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     std::fs::write(&body, vec![7; 128 << 10]).unwrap();
     assert_eq!(server.status(&alice, &["-T", body.to_str().unwrap()], "small"), "201");
     server.upload_until_full(&alice);
-    // New records take what the reserve has more than it must have.
+    // New records use the part of the reserve above its required size.
     let comment = "x".repeat(1_000);
     let fill_reserve = |prefix: &str| {
         let is_refused = (0..2_000).any(|n| {
@@ -272,11 +273,11 @@ fn an_edited_file_is_followed_until_the_disk_is_really_full() {
         assert!(is_refused, "the disk was to be full");
     };
     fill_reserve("more");
-    // There is room for a file, and too little for a new reserve.
+    // There is enough space for a file, but not for a new reserve.
     let data = format!("/proc/{}/root{}/data", server.child.id(), server.scratch.path().display());
     let data = Path::new(&data);
     std::fs::remove_file(data.join("datastores/main/small")).unwrap();
-    // The server removes the rest of a refused upload after its answer, so more space can have become free than that of the file.
+    // The server removes the rest of a refused upload after its answer. Therefore more space than that of the file may be free.
     fill_reserve("again");
 
     let file = data.join("user.cfg");
@@ -296,7 +297,7 @@ fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     assert!(!output.status.success() && why.contains("the disk is full: make room"), "{why}");
     assert!(!why.contains("the change is in the file"), "{why}");
     assert!(text() == before && !has("bob@pbs"));
-    // Rights are taken away with the file, and another edit is followed, too.
+    // A command that removes rights changes the file, and another edit is followed, too.
     server.done(&["user", "disable", "ann@pbs"]);
     assert_ne!(text(), before);
     std::fs::write(&file, text() + "user: carol@pbs\n\n").unwrap();
@@ -325,7 +326,7 @@ fn run_mounting(scratch: &Scratch, script: &str) -> Option<String> {
 #[test]
 fn a_compaction_on_a_full_disk_is_refused_and_leaves_nothing() {
     let scratch = Scratch::new();
-    // Each line has the exit code, the number of files that may not be there, and the output.
+    // Each line contains the exit code, the number of files that must not exist, and the output.
     let script = r#"
         data="$PLACE/data"; mkdir "$data" && mount -t tmpfs -o size=64m none "$data" 2>/dev/null || exit 99
         "$BINARY" --data "$data" init >/dev/null 2>"$PLACE/said" || { cat "$PLACE/said"; exit 1; }
@@ -351,7 +352,7 @@ fn a_compaction_on_a_full_disk_is_refused_and_leaves_nothing() {
 #[test]
 fn a_store_that_cannot_be_made_for_lack_of_space_does_not_count_as_damaged() {
     let scratch = Scratch::new();
-    // The lock file of LMDB needs 264 KiB, and the temporary one of a new store needs as much.
+    // The lock file of LMDB needs 264 KiB, and the temporary lock file of a new store needs the same.
     let script = r#"
         data="$PLACE/data"; mkdir "$data" || exit 1
         for kib in $(seq 256 4 300) 512 540; do

@@ -1,4 +1,4 @@
-//! A right ends with the commit that removes the right. A session that was issued before this commit does not get the right back.
+//! A right ends with the commit that removes it. A session that was issued before this commit does not get the right back.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -41,7 +41,7 @@ impl Cloud {
         let body = json!({ "auth": auth }).to_string();
         let ask = || curl(&self.server, "", "/v3/auth/tokens", &["-d", &body]);
         let mut answer = ask();
-        // The answer is 503 if a slow hash found no slot in time, on a busy machine.
+        // On a busy machine, the answer is 503 if a slow hash found no free slot in time.
         for _ in 0..20 {
             if answer.status != 503 {
                 break;
@@ -82,7 +82,7 @@ impl Cloud {
         answer["roles"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// The session of a token; `None` if the token is invalid.
+    /// The session of a token. Returns `None` if the token is invalid.
     pub(crate) fn stands(&self, token: &str) -> Option<Value> {
         let header = format!("X-Auth-Token: {token}");
         let subject = format!("X-Subject-Token: {token}");
@@ -94,7 +94,7 @@ impl Cloud {
         }
     }
 
-    /// The Fernet keys of the server, to make tokens like another server with the same keys.
+    /// The Fernet keys of the server. With these keys, the test creates tokens like another server.
     fn ring(&self) -> KeyRing {
         let keys = std::fs::read_dir(self.server.data().join("keys/fernet")).unwrap();
         let read = |entry: std::fs::DirEntry| {
@@ -105,7 +105,7 @@ impl Cloud {
         KeyRing::new(&keys.iter().map(|(number, key)| (*number, key)).collect::<Vec<_>>()).unwrap()
     }
 
-    /// A token as another server makes it: issued `made_in` seconds from now, with this lifetime in seconds.
+    /// A token of another server with the same keys: issued `made_in` seconds from now, with this lifetime in seconds.
     fn foreign(&self, user: &str, project: &str, made_in: i64, lifetime: i64, own: u8) -> String {
         let issued_at = now() + made_in;
         let claim = Claim {
@@ -150,14 +150,14 @@ pub(crate) fn enabled(what: &str, is_so: bool) -> Value {
     json!({ what: { "enabled": is_so } })
 }
 
-/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that commit on, also
+/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that commit on, even
 /// before their records are deleted in the background.
 #[test]
 fn the_groups_of_a_deleted_domain_grant_nothing() {
     let cloud = Cloud::start();
     let domain = cloud.make("domain", json!({ "name": "tenant" }));
     let group = cloud.make("group", json!({ "name": "crew", "domain_id": domain }));
-    // The background job first deletes the users of a domain, 64 in each commit, so with these users it needs some time.
+    // The background job first deletes the users of a domain, 64 in each commit. With this number of users, the job takes some time.
     for n in 0..200 {
         let output = cloud.server.cli_output(&["user", "add", &format!("u{n}@tenant")], "");
         assert!(output.status.success());
@@ -196,7 +196,7 @@ fn a_token_from_the_future_is_none_and_a_revoked_one_stays_revoked() {
         let token = cloud.foreign(&ann, &bare, made_in, lifetime, 1);
         assert_eq!(cloud.stands(&token).is_some(), stands, "made in {made_in} s for {lifetime} s");
     }
-    // A token whose issue time is three seconds in the future, and that is revoked now.
+    // The issue time of this token is three seconds in the future, and the token is revoked now.
     let token = cloud.foreign(&ann, &bare, 3, 3_600, 2);
     assert_eq!(delete(&cloud, &token), 204);
     assert!(cloud.stands(&token).is_none());
@@ -210,7 +210,7 @@ fn delete(cloud: &Cloud, token: &str) -> u16 {
     curl(&cloud.server, "", "/v3/auth/tokens", &arguments).status
 }
 
-/// Takes away each right on which a session depends, and gives it back: the old session stays invalid, and a new session has the right.
+/// Removes each right on which a session depends, and gives it back. The old session stays invalid, and a new session has the right.
 #[test]
 fn an_old_session_does_not_come_back_with_what_it_rested_on() {
     let cloud = Cloud::start();
@@ -263,7 +263,7 @@ fn an_old_session_does_not_come_back_with_what_it_rested_on() {
     assert!(cloud.stands(&here).is_none() && cloud.stands(&there).is_some());
 }
 
-/// Sessions that were made with an application credential end when its secret is replaced, or when it is disabled.
+/// Sessions of an application credential end when its secret is replaced, and when it is disabled.
 #[test]
 fn the_sessions_of_a_secret_end_with_it() {
     let cloud = Cloud::start();

@@ -22,7 +22,7 @@ struct Ways<'a> {
 struct Tenant {
     /// The domain of the project and of all groups except one.
     domain: String,
-    /// The domain of that one group.
+    /// The domain of the remaining group.
     crews: String,
     reader: String,
 }
@@ -36,7 +36,7 @@ impl Tenant {
         }
     }
 
-    /// Creates the records for one case. The user also has the role `reader`, so that only the loss of the other role can end a session.
+    /// Creates the records for one case. The user also has the role `reader`. Therefore only the loss of the tested role can end a session.
     fn ways<'a>(&self, cloud: &'a Cloud, case: usize) -> Ways<'a> {
         let domain = &self.domain;
         let name = |what: &str| format!("{what}{case}");
@@ -176,7 +176,7 @@ fn what_a_session_lost_does_not_come_back_another_way() {
     assert!(back.is_empty(), "given, taken, given again: {back:#?}");
 }
 
-/// Ann lends to bea, who lends on to cyn. Cyn's session ends when one of the three users or one of the two trusts is disabled or deleted.
+/// Ann lends a role to bea, and bea lends it to cyn. Cyn's session ends when one of the three users or one of the two trusts is disabled or deleted.
 #[test]
 fn a_trust_that_was_lent_on_ends_with_each_link() {
     let cloud = Cloud::start();
@@ -216,7 +216,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
         let token = by(&cyn, &second).unwrap();
         assert!(cloud.stands(&token).is_some());
         let path = format!("/v3/users/{}", bea.2);
-        // Whether a new session can be made by the trust after the change, and after the change is undone.
+        // Whether the trust permits a new session after the change, and after the end of the change.
         let (meanwhile, later) = match what {
             "disabled" => {
                 cloud.change("PATCH", &path, &enabled("user", false));
@@ -258,7 +258,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
     }
 }
 
-/// Keys, credentials and trusts that were made with an old secret end when it is replaced.
+/// Keys, credentials and trusts that were created with an old secret end when the secret is replaced.
 #[test]
 fn what_was_made_with_an_old_secret_ends_with_it() {
     let cloud = Cloud::start();
@@ -321,7 +321,7 @@ fn what_was_made_with_an_old_secret_ends_with_it() {
         assert!(by(&child["id"], &child["secret"]).is_none(), "grace {grace}");
         assert!(cloud.login("bea", "default", "pw", scope).is_none(), "grace {grace}");
         assert_eq!(made(names), [1, 0, 0], "grace {grace}");
-        // During the grace period the old secret creates nothing that would outlive it.
+        // During the grace period, the old secret creates only records that end with it.
         let sessions = [by(&id, &secret), by(&id, &next["value"])];
         assert_eq!(sessions[0].is_some(), grace != "0s");
         if grace != "0s" {

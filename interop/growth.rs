@@ -1,5 +1,5 @@
-//! Backups and dumps are written and restored with little memory for any number of records, and completely or not at all. `cargo xtask bench growth`
-//! measures ten million records.
+//! Backups and dumps are written and restored with little memory, for any number of records. They are complete, or they fail without effect. `cargo
+//! xtask bench growth` measures ten million records.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server};
@@ -17,9 +17,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The limit of anonymous memory: 128 MiB for the pages that a transaction of LMDB changes, and the rest of the program.
+/// The limit of anonymous memory: 128 MiB for the pages that a transaction of LMDB changes, and the rest for the program.
 const ANONYMOUS_MAX: u64 = 160 << 20;
-/// The text of these records needs more memory than the limit, and so do the pages to which they are written.
+/// The text of this many records needs more memory than the limit. The pages that contain the records need more, too.
 const RECORDS: u128 = 100_000;
 const TEXT_BYTES: usize = 1_900;
 
@@ -102,7 +102,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     let revision = told["revision"].as_u64().unwrap();
     assert!(written > 10 && revision > 8, "{written} changes, and the backup is of revision {revision}");
 
-    // A restore that is killed while it writes has changed nothing. The length of the file shows its progress.
+    // A restore is killed while it writes, and has changed nothing. The length of the file shows the progress.
     let written_to = || std::fs::metadata(data.join("facts/data.mdb")).unwrap().len();
     let is_at_first = written_to();
     for mebibytes in [5, 40, 90] {

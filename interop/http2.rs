@@ -1,4 +1,4 @@
-//! An HTTP/2 client that builds single frames (RFC 9113, header fields by RFC 7541 §6.2.2), to send frames that no library would send.
+//! An HTTP/2 client that builds single frames (RFC 9113, header fields by RFC 7541 §6.2.2). It can send frames that no library would send.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -40,7 +40,7 @@ impl Http2 {
             while let Ok(count @ 1..) = output.read(&mut piece) {
                 let mut came = to.lock().unwrap();
                 came.extend_from_slice(&piece[..count]);
-                // A client that reads nothing still answers pings (§6.7), or the connection ends after 50 seconds.
+                // A client that reads nothing still answers pings (§6.7). Otherwise the connection ends after 50 seconds.
                 while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = &came[looked..] {
                     let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
                     let Some(content) = rest.get(..length) else { break };
@@ -86,7 +86,7 @@ impl Http2 {
         stream
     }
 
-    /// Allows the server to send this many more bytes on a stream (§6.9); stream 0 is the whole connection.
+    /// Permits the server to send this many more bytes on a stream (§6.9). Stream 0 is the whole connection.
     pub(crate) fn open_window(&mut self, stream: u32, bytes: u32) {
         self.frame(8, 0, stream, &bytes.to_be_bytes());
     }

@@ -5,7 +5,7 @@ use crate::gone::Cloud;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A call; `ID` is replaced by the id of the record.
+/// A call. The id of the record replaces `ID`.
 type Row = (&'static str, &'static str, &'static str, Value);
 
 struct World {
@@ -36,8 +36,8 @@ impl World {
     }
 }
 
-/// `ann` has a role on a project of the domain `tenant`, `guest` has one on a project of the domain `elsewhere`. None of them has a right in the
-/// other domain.
+/// `ann` has a role on a project of the domain `tenant`, and `guest` has a role on a project of the domain `elsewhere`. Neither user has a right in
+/// the domain of the other user.
 fn world() -> World {
     let cloud = Cloud::start();
     let mut world = World { cloud, ids: BTreeMap::new() };
@@ -242,8 +242,8 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A refused caller is told that a record is absent only if the caller may see all records of the kind, or the record is a role or a domain, as in
-/// Keystone.
+/// A refused caller learns that a record is absent only in two cases: the caller may see all records of the kind, or the record is a role or a
+/// domain, as in Keystone.
 #[test]
 fn a_refused_caller_is_told_what_it_could_read() {
     let world = world();
@@ -263,7 +263,7 @@ fn a_refused_caller_is_told_what_it_could_read() {
     let user = |domain: Value| json!({ "user": { "name": "new", "domain_id": domain } });
     let absent = "0123456789abcdef".repeat(2);
     let mut wrong = Vec::new();
-    // The last two columns are the answers for the record, and for an absent one.
+    // The last two columns are the statuses for the record and for an absent record.
     for (who, method, path, name, body, expected) in [
         ("auditor", "PATCH", "/v3/domains/ID", "elsewhere", json!({ "domain": {} }), [403, 404]),
         ("auditor", "DELETE", "/v3/domains/ID", "elsewhere", none(), [403, 404]),
@@ -282,7 +282,7 @@ fn a_refused_caller_is_told_what_it_could_read() {
         ("boss", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [403, 403]),
         ("ann", "GET", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
         ("ann", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
-        // A manager sees the roles that it may give, and could list the others.
+        // A manager sees the roles that the manager may assign, and could list the other roles.
         ("boss", "GET", "/v3/roles/ID", "member", none(), [200, 404]),
         ("boss", "GET", "/v3/roles/ID", "operator", none(), [403, 404]),
         ("boss", "PATCH", "/v3/roles/ID", "operator", role(), [403, 404]),
@@ -311,15 +311,15 @@ fn a_refused_caller_is_told_what_it_could_read() {
             wrong.push(format!("{who}: {method} {path} {name}: {answers:?}, expected {expected:?}"));
         }
     }
-    // No record has such an id, so the answer tells nothing.
+    // No record has such an id, so the answer reveals nothing.
     for (method, expected) in [("DELETE", 404), ("GET", 403)] {
         assert_eq!(world.cloud.call(&tokens["clerk"], method, "/v3/groups/no-group", &none()).0, expected);
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// As in Keystone, a session for the system creates no trusts and no application credentials, and an administrator finds an EC2 key also at another
-/// user.
+/// As in Keystone, a session for the system creates no trusts and no application credentials. An administrator finds an EC2 key also by the path of
+/// another user.
 #[test]
 fn delegation_is_for_projects_and_administrators_find_every_key() {
     let world = world();
@@ -340,7 +340,7 @@ fn delegation_is_for_projects_and_administrators_find_every_key() {
     assert_eq!(world.cloud.change("GET", &at_guest, &Value::Null)["credentials"], json!([]));
 }
 
-/// A reader of one domain learns nothing about another domain through memberships of users.
+/// A reader of one domain learns nothing about another domain from the memberships of users.
 #[test]
 fn a_reader_of_a_domain_is_told_of_this_domain() {
     let world = world();

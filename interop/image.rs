@@ -1,4 +1,4 @@
-//! The image for containers: what is in it, and a server that runs from it with nothing to write to but its volume.
+//! The image for containers: its content, and a server from this image that can write only to its volume.
 
 use crate::curl::PROPFIND_0;
 use crate::debian_root::{both, can_enter, not_tested};
@@ -39,7 +39,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The file of a descriptor, whose digest and size are right.
+/// The file of a descriptor. The digest and the size are checked.
 fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
     let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
     let path = layout.join("blobs/sha256").join(digest);
@@ -89,19 +89,19 @@ fn the_image_has_one_writable_directory_no_root_and_no_shell() {
     assert_eq!(of_server, [("drwx------", "65532/65532", "var/lib/enfilade/")]);
 }
 
-/// An image that runs on addresses of its own, with an empty volume.
+/// An image that runs with separate addresses and an empty volume.
 struct Container {
     scratch: Scratch,
     /// `HOST:PORT` of HTTPS, and of the operations listener.
     listen: [String; 2],
-    /// Podman and the name of the image; without them, the program of the unpacked layer runs.
+    /// Podman and the name of the image. Without them, the program of the unpacked layer runs.
     podman: Option<(Podman, String)>,
     child: Option<Child>,
 }
 
 const NAME: &str = "enfilade-test";
 
-/// The options for a container that may do nothing but write to its volume.
+/// The options for a container that may only write to its volume.
 const CLOSED: [&str; 4] =
     ["--network=host", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges"];
 
@@ -127,7 +127,7 @@ impl Container {
         ]
     }
 
-    /// The program of the unpacked layer, with everything but the volume mounted read-only.
+    /// The program of the unpacked layer. Everything except the volume is mounted read-only.
     fn in_layer(&self, words: &[&str]) -> Command {
         const ENTER: &str = r#"set -e
 mount --bind "$0" "$0"
@@ -165,7 +165,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
             None => self.in_layer(&["serve"]),
             Some((podman, name)) => {
                 let mut command = podman.run(&CLOSED);
-                // Podman takes the check of an image only from images in the format of Docker.
+                // Podman supports the health check of an image only in images of Docker's format.
                 command.args([
                     "--name",
                     NAME,
@@ -247,7 +247,7 @@ fn a_server_runs_from_the_image_with_a_read_only_root() {
     unpack(&parts(&place.join("layout")).1, &place.join("layer"));
     container.serves();
 
-    // The first container and its image have to exist until the archive is loaded.
+    // The first container and its image must exist until the archive is loaded.
     let first = container;
     let mut container = Container::new();
     if let Err(why) = container.load(&archive) {

@@ -94,8 +94,8 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
     assert!(String::from_utf8(missing.stderr).unwrap().contains("there is no user `ann@pbs`"));
 }
 
-/// A datastore, users and a group of this server have the names of others in the source. Nobody of the source gets rights on them, and they get none of
-/// the rights of the source.
+/// A datastore, users and a group of this server have the same names as records of the source. Users of the source get no rights on them, and they
+/// get no rights of the source.
 #[test]
 fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     let server = Server::start();
@@ -196,7 +196,7 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/twin/plan.txt", "/dav/main/"] {
         assert_eq!(curl(&server, "ann@pbs:ann's", path, &[]).status, 404, "{path}");
     }
-    // The same source again: with `--same-source`, its datastores, users and tokens are those of this server.
+    // The same source again. With `--same-source`, the import treats its datastores, users and tokens as records of this server.
     let acl = std::fs::read_to_string(format!("{from}/acl.cfg")).unwrap();
     write("acl.cfg", &(acl + "acl:1:/datastore/mine/a:ann@pbs:DatastoreReader\n"));
     let again = server.cli(&["import", "proxmox", &from]);

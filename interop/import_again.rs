@@ -1,4 +1,4 @@
-//! Repeated imports: a removed record does not come back, a failed import can be repeated, and the advised next steps have an effect.
+//! Repeated imports: an import does not restore a removed record, a failed import can be repeated, and the advised next steps have an effect.
 
 use crate::migration::{enfilade, hash, proxmox, said, whoami};
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Why a record of a report was left out.
+/// The reason why a record of a report was left out.
 fn left_out(report: &[Value], what: &str) -> String {
     let item = report.iter().find(|item| item["what"] == what);
     item.unwrap_or_else(|| panic!("{what}: {report:#?}"))["left_out"].as_str().unwrap_or_default().to_owned()
@@ -38,7 +38,7 @@ fn removed_realms_and_datastores_stay_removed_and_the_list_survives_without_file
     let bad = "acl:1:/datastore/x y:ann@pbs:DatastoreReader:\n";
     std::fs::write(source.join("user.cfg"), users + "user: dora@corp\n\nuser: zoe@pbs\n\n").unwrap();
     std::fs::write(source.join("acl.cfg"), bad).unwrap();
-    // An earlier version wrote the list into a file. Its names are moved to the facts.
+    // An earlier version wrote the list to a file. The names in this file are moved to the facts.
     let list = server.data().join("imported.json");
     std::fs::write(&list, "[\"user zoe@pbs\"]").unwrap();
     for options in [&[][..], &["--same-source"], &["--same-source", "--without-second-factor"]] {
@@ -79,7 +79,7 @@ fn nobody_is_told_to_do_what_has_no_effect() {
     proxmox(&source, &stores);
     let from = source.to_str().unwrap();
     let data = there.path().join("data");
-    // Bob has a second factor in the source, and gets his password.
+    // Bob has a second factor in the source. With this option, bob gets his password.
     said(&data, &["import", "proxmox", from, "--without-second-factor"]);
     for options in [&[][..], &["--same-source", "--without-second-factor"]] {
         let text = said(&data, &[&["--json", "import", "proxmox", from], options].concat());
@@ -88,7 +88,7 @@ fn nobody_is_told_to_do_what_has_no_effect() {
         assert!(factor.ends_with("the user can log in with the password alone"), "{factor}");
         assert!(!next(&again).contains("bob@pbs"), "{}", next(&again));
     }
-    // The same with files that the server follows, and after everything of bob was revoked.
+    // The same test with files that the server follows, and after all credentials of bob were revoked.
     let server = Server::start_on(|data| proxmox(data, there.path()), &[WITHOUT_PENALTIES]);
     let own = server.data();
     let own = own.to_str().unwrap();
@@ -186,8 +186,7 @@ fn the_samples_of_the_page_about_files_can_be_imported() {
     assert_eq!(lines.count(), 0, "{report:#?}");
 }
 
-/// Imports 2,000 users on a file system of 64 MiB that has only so much room, with or without a server that was there before; then makes room, and
-/// imports again.
+/// Imports 2,000 users on a file system of 64 MiB with little free space, with and without an earlier server. Then frees space, and imports again.
 const ON_A_FULL_DISK: &str = r#"
 mount -t tmpfs -o size=64m none "$DISK" || exit 9
 enfilade() { "$BINARY" --data "$DISK/data" "$@"; }

@@ -160,7 +160,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let path = format!("/v3/users/{me}/application_credentials");
     made(&path, "application_credential", json!({ "name": "ci", "roles": [{ "name": "reader" }] }));
 
-    // The role of ben is one that `bootstrap` makes.
+    // The role of ben is one of the roles that `bootstrap` creates.
     let ben = json!({ "name": "ben", "domain_id": domain, "password": "correct horse" });
     let ben = made("/v3/users", "user", ben);
     let roles = call(&cloud, &token, "GET", "/v3/roles?name=reader", &Value::Null);
@@ -218,7 +218,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
     assert!(did["taken"].as_u64() > Some(35) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
-    // The records are the same as in the original. The administrator gets a new password for the comparison.
+    // The records are the same as in the source. The administrator gets a new password for the comparison.
     let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     make_keys(&here);
@@ -240,7 +240,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     }
     let credentials = held(&here, &token_here, &path, "application_credentials");
     assert_eq!(credentials[0]["name"], "ci");
-    // The credential has no secret yet, and the reason says so.
+    // The credential has no secret yet, and the explanation gives this reason.
     let output = here.cli_output(&["explain", "admin@Default!ci", "main"], "");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("ID08") && said.contains("enfilade token regenerate 'admin@Default!ci'"), "{said}");
@@ -261,7 +261,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         "{report:#?}"
     );
 
-    // If `bootstrap` ran first, nothing is imported without `--leave-out-taken`.
+    // If `bootstrap` ran earlier, the import is refused without `--leave-out-taken`.
     let late = Server::start_with(&[WITHOUT_PENALTIES]);
     assert!(late.cli_output(&["bootstrap", "--password-stdin"], "pw").status.success());
     let before = late.cli(&["facts", "status"]);
@@ -274,7 +274,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let left = String::from_utf8_lossy(&left.stdout).into_owned();
     assert!(left.contains("the user or group of the role assignment does not exist"), "{left}");
     let of_ben = left.lines().find(|line| line.contains("ben@d1!of-ben")).unwrap();
-    // The service of `bootstrap` stays the only one of its type and name.
+    // The service of `bootstrap` remains the only service of its type and name.
     let service = left.lines().find(|line| line.contains("service identity keystone")).unwrap();
     assert!(service.contains("another service in this store has this type and name"), "{left}");
     assert!(
@@ -289,7 +289,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     );
 }
 
-/// The output of a command that succeeds, line by line.
+/// The output of a successful command, line by line.
 pub(crate) fn import(here: &Server, url: &str, trust: &str, more: &[&str]) -> Vec<Value> {
     let output = import_output(here, url, trust, more);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -307,13 +307,13 @@ fn import_output(here: &Server, url: &str, trust: &str, more: &[&str]) -> Output
     command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap()
 }
 
-/// Creates Fernet keys, because a data directory after an import has none yet.
+/// Creates Fernet keys, because a data directory has no keys after an import.
 fn make_keys(here: &Server) {
     assert!(here.cli_output(&["keys", "init"], "").status.success());
     until("the keys are taken", here, || session(here).is_some());
 }
 
-/// Logs in with the password of the original.
+/// Logs in with the password of the source.
 fn comes_in(here: &Server, name: &str, project: &str) {
     let user = json!({ "name": name, "domain": { "name": "d1" }, "password": "correct horse" });
     let scope = json!({ "project": { "id": project } });
@@ -357,13 +357,13 @@ fn keystone_itself_is_taken_over() {
     {
         assert_eq!(of_kind(kind), 1, "{kind}: {did:#?}");
     }
-    // The password of Keystone's administrator is valid here, too.
+    // The password of Keystone's administrator is also valid in Enfilade.
     make_keys(&here);
     let token = login(&here);
     let lists = there["lists"].as_object().unwrap();
     let outer = lists["projects"].as_array().unwrap().iter().find(|row| row["name"] == "outer").unwrap();
     comes_in(&here, "ann", outer["id"].as_str().unwrap());
-    // The secret that Keystone generated, and the trust, work here.
+    // The secret that Keystone generated and the trust are valid in Enfilade.
     let ci = json!({ "methods": ["application_credential"], "application_credential": there["ci"] });
     let ann = json!({ "name": "ann", "domain": { "name": "d1" }, "password": "correct horse" });
     let ann = json!({ "methods": ["password"], "password": { "user": ann } });
@@ -410,13 +410,14 @@ fn keystone_itself_is_taken_over() {
     keystone.wait().unwrap();
 }
 
-/// A user and a group whose ids have 64 digits, as Keystone gives them to those of LDAP directories, are used like others.
+/// A user and a group with ids of 64 digits. Keystone assigns such ids to users and groups of LDAP directories. Enfilade treats them like other users
+/// and groups.
 fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
     let [lena, group] = ["id", "group"].map(|what| there["lena"][what].as_str().unwrap());
     assert_eq!((lena.len(), group.len()), (64, 64));
     let members = call(here, admin, "GET", &format!("/v3/groups/{group}/users"), &Value::Null);
     assert_eq!(members["users"][0]["id"], lena);
-    // A session of hers can do everything that another session can.
+    // A session of this user can do everything that other sessions can do.
     let project = there["lists"]["projects"].as_array().unwrap().iter().find(|row| row["name"] == "outer");
     let project = project.unwrap()["id"].as_str().unwrap();
     let user = json!({ "id": lena, "password": "correct horse" });
@@ -434,7 +435,7 @@ fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
     let login = issued(&login, &scope);
     let roles = format!("/v3/role_assignments?user.id={lena}&effective");
     let roles = call(here, admin, "GET", &roles, &Value::Null);
-    // Her own role implies a role that implies another one, and the group has the second one, too.
+    // The user's role implies a second role, and the second role implies a third. The group also has the second role.
     assert!(roles["role_assignments"].as_array().unwrap().len() >= 3, "{roles}");
     let made = json!({ "application_credential": { "name": "hers" } });
     let path = format!("/v3/users/{lena}/application_credentials");
@@ -452,7 +453,7 @@ fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
         curl(here, "", &format!("/v3/users/{lena}"), &["-H", &header]).status
     };
     assert_eq!(status(&login), 200);
-    // A token that Keystone issued to her is valid here with the keys of Keystone.
+    // A token that Keystone issued to this user is valid in Enfilade, if Enfilade has the keys of Keystone.
     for key in std::fs::read_dir(keystone.join("fernet")).unwrap().map(Result::unwrap) {
         let (name, new) = (key.file_name(), here.data().join("keys/new-key"));
         std::fs::copy(key.path(), &new).unwrap();
@@ -461,7 +462,7 @@ fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
     }
     let of_keystone = there["lena"]["token"].as_str().unwrap();
     until("the keys are followed", here, || status(of_keystone) == 200);
-    // Files, the list of sessions, a dump and its end work as for others.
+    // Files, the list of sessions, a dump and the deletion work as for other users.
     let listed = here.cli(&["session", "list"]);
     assert!(listed.iter().any(|row| row.to_string().contains("lena@d1")), "{listed:?}");
     assert_eq!(curl(here, "lena@d1:correct horse", "/dav/", &PROPFIND_0).status, 207);

@@ -1,4 +1,4 @@
-//! After an import from an Identity API, what users delegated works without a change: application credentials, trusts, EC2 keys, consumers.
+//! After an import from an Identity API, the delegations of users work without a change: application credentials, trusts, EC2 keys, consumers.
 
 use crate::gone::Cloud;
 use crate::import_cloud::import;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const NOTHING: Value = Value::Null;
 
-/// A secret in the form that Keystone generates. bcrypt reads 72 bytes of it, as in Keystone.
+/// A secret in the form that Keystone generates. As in Keystone, bcrypt reads 72 bytes of the secret.
 fn secret() -> String {
     format!("{}w", "aB3_-".repeat(17))
 }
@@ -21,7 +21,7 @@ fn bcrypt(secret: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What an object store asks about a request that was signed with the key.
+/// The question of an object store about a request that was signed with the key.
 fn signed(key: &Value) -> Value {
     let text = b"AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/r/s3/aws4_request\nx";
     let in_base64 = "QVdTNC1ITUFDLVNIQTI1NgoyMDE1MDgzMFQxMjM2MDBaCjIwMTUwODMwL3IvczMvYXdzNF9yZXF1ZXN0Cng=";
@@ -33,7 +33,7 @@ fn signed(key: &Value) -> Value {
     json!({ "credentials": { "access": key["access"], "token": in_base64, "signature": signature } })
 }
 
-/// A cloud in which ann has delegated a role on a project in each way.
+/// A cloud in which ann has delegated a role on a project by each kind of delegation.
 struct World {
     cloud: Cloud,
     domain: String,
@@ -44,7 +44,7 @@ struct World {
     trust: String,
     /// Ann's EC2 key.
     key: Value,
-    /// A dump of what the API does not show.
+    /// A dump with the secrets, which the API does not show.
     dump: String,
 }
 
@@ -99,7 +99,7 @@ impl World {
     }
 }
 
-/// The records of the lists that show what was delegated, without links.
+/// The records of the lists of delegations, without links.
 fn delegated(cloud: &Cloud, domain: &str) -> Vec<Value> {
     let mut all: Vec<Value> = ["OS-TRUST/trusts", "credentials", "OS-OAUTH1/consumers"]
         .iter()
@@ -174,7 +174,8 @@ fn what_users_delegated_works_after_an_import() {
         )
     };
     assert!(with_secret(&secret()).is_some() && with_secret("wrong").is_none());
-    // A login with another end of the secret succeeds, too, because bcrypt reads 72 bytes. It must not refuse the owner later.
+    // A login with a different end of the secret succeeds, too, because bcrypt reads only 72 bytes. Afterwards, the owner's secret must still be
+    // accepted.
     let other = format!("{}A", &secret()[..85]);
     assert!(with_secret(&other).is_some() && with_secret(&secret()[..71]).is_none());
     let session = here.login("ben", &domain, "pw", json!({ "OS-TRUST:trust": { "id": trust } }));
@@ -185,7 +186,7 @@ fn what_users_delegated_works_after_an_import() {
     );
     let told = here.change("POST", "/v3/s3tokens", &signed(&key));
     assert_eq!(told["token"]["user"]["id"], json!(ann), "{told}");
-    // Another import changes nothing: the use of the trust stays counted, and the hash stays.
+    // Another import changes nothing: the count of the trust's uses and the hash stay.
     let again = take(&here.server, &["--passwords", file]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
     let trusts = here.change("GET", "/v3/OS-TRUST/trusts", &NOTHING);
@@ -231,7 +232,7 @@ fn what_is_deleted_after_an_import_stays_deleted() {
         );
     }
     assert_eq!(here.change("GET", "/v3/credentials", &NOTHING)["credentials"], json!([]));
-    // Everything of one user, who has a password, is revoked; another user is removed.
+    // Everything of a user with a password is revoked. Another user is removed.
     here.server.cli(&["revoke", "user", "ben@d1", "--everything"]);
     here.server.cli(&["user", "remove", "ann@d1"]);
     let again = take(&here.server);
@@ -242,7 +243,7 @@ fn what_is_deleted_after_an_import_stays_deleted() {
     }
     let users = format!("{:?}", here.server.cli(&["user", "list"]));
     assert!(users.contains("ben@d1") && !users.contains("ann@d1"), "{users}");
-    // The option brings back what was deleted, and the first import had brought.
+    // The option restores deleted records that the first import had imported.
     let restored = take_with(&here.server, &["--restore-deleted"]);
     for what in ["password ben@d1", "user ann@d1", "application credential ann@d1!ci"] {
         let is_taken =

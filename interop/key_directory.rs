@@ -4,11 +4,11 @@ use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
 use std::time::{Duration, Instant};
 
-/// The factor by which a promised time may be exceeded on a slow machine.
+/// On a slow machine, a promised time may be exceeded by this factor.
 const SLACK: u32 = 20;
 const STALE_SECONDS: u32 = 8;
 
-/// Logs the administrator in, with this password. Returns the status and the token.
+/// Logs in as the administrator, with this password. Returns the status and the token.
 pub(crate) fn log_in(server: &Server, password: &str) -> (u16, String) {
     let body = format!(
         r#"{{"auth":{{"identity":{{"methods":["password"],"password":{{"user":{{"name":"admin","domain":{{"name":"local"}},"password":"{password}"}}}}}}}}}}"#
@@ -18,7 +18,7 @@ pub(crate) fn log_in(server: &Server, password: &str) -> (u16, String) {
     (answer.status, token.unwrap_or_default().to_owned())
 }
 
-/// The status with which a server answers the token of a session.
+/// The status of a server's answer to the token of a session.
 pub(crate) fn use_token(server: &Server, token: &str) -> u16 {
     curl(server, "", "/v3/auth/projects", &["-H", &format!("X-Auth-Token: {token}")]).status
 }

@@ -10,7 +10,7 @@ fn numbers(server: &Server) -> Vec<u64> {
 #[test]
 fn keys_are_made_rotated_and_not_dropped_while_tokens_need_them() {
     let server = Server::start();
-    // The first start made the keys.
+    // The first start created the keys.
     assert_eq!(server.cli(&["keys", "init"])[0]["made"], false);
     std::fs::remove_dir_all(server.data().join("keys/fernet")).unwrap();
     let missing = server.cli_output(&["keys", "list"], "");
@@ -20,7 +20,7 @@ fn keys_are_made_rotated_and_not_dropped_while_tokens_need_them() {
     assert_eq!(numbers(&server), [0, 1]);
     assert_eq!(server.cli(&["keys", "rotate"])[0]["primary"], 2);
     assert_eq!(numbers(&server), [0, 1, 2]);
-    // At most three keys are kept, and key 1 signed until just now, so it is still needed.
+    // At most three keys are kept. Key 1 signed tokens until now, so it is still needed.
     let refused = server.cli_output(&["keys", "rotate"], "");
     let why = String::from_utf8(refused.stderr).unwrap();
     assert!(why.contains("key 1 is needed for another 49 hours") && why.contains("max_active_keys"), "{why}");

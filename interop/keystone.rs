@@ -1,5 +1,4 @@
-//! Identity v3 with OpenStack's own clients and services. Keystone's own code reads our tokens, and the server reads tokens that Keystone's code
-//! made.
+//! Identity v3 with OpenStack's clients and services. Keystone's code reads tokens of the server, and the server reads tokens of Keystone's code.
 
 use crate::curl::{Answer, curl};
 use crate::proxmox::python_path;
@@ -119,14 +118,14 @@ fn subject_of(answer: &Answer) -> Option<String> {
 
 const PROJECT: &str = r#","scope":{"project":{"name":"admin","domain":{"id":"default"}}}"#;
 
-/// schemathesis sends generated requests: no response is a 5xx, and every response conforms to `identity-v3.openapi.json`.
+/// schemathesis sends generated requests. No response is a 5xx, and every response conforms to `identity-v3.openapi.json`.
 #[test]
 fn the_api_is_what_its_document_says() {
     let cloud = Cloud::start();
     let token = cloud.token(PROJECT);
     let admin = cloud.validate(&token).1["token"].clone();
     let header = format!("X-Auth-Token: {token}");
-    // Makes these records immutable: otherwise schemathesis would delete its own account. Its roles are immutable already.
+    // Makes these records immutable, because schemathesis would delete its own account otherwise. The roles are immutable already.
     for (what, id) in [
         ("user", &admin["user"]["id"]),
         ("project", &admin["project"]["id"]),
@@ -269,7 +268,7 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
         assert_eq!(said["expires_at"], told["token"]["expires_at"]);
         assert_eq!(said["methods"], told["token"]["methods"]);
     }
-    // When the trust is deleted, all sessions by it end, also those issued by Keystone.
+    // When the trust is deleted, all sessions of the trust end, also those that Keystone issued.
     let minted_by_trust = minted.iter().find(|one| one["kind"] == 3).unwrap();
     let by_trust = [minted_by_trust["token"].as_str().unwrap(), &ours[5].0];
     let header = format!("X-Auth-Token: {}", cloud.login("trustor", "pw", PROJECT).1.unwrap());
@@ -306,7 +305,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
     assert_eq!(status(&reader, file, &["-T", manifest]), 403);
     assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
-    // A role of the user on another datastore gives the session nothing: a session for a project reaches only its project.
+    // A role of the user on another datastore has no effect in the session, because a session for a project gives access only to this project.
     server.cli(&[
         "role",
         "assign",
@@ -333,7 +332,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(listed("member@Default"), [""; 0]);
     let again = token("member");
     assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
-    // The same rules apply to a user in `user.cfg`, also when another program edits that file.
+    // The same rules apply to a user in `user.cfg`, also when another program edits the file.
     std::fs::write(server.data().join("user.cfg"), "user: kept@Default\n\tenable true\n").unwrap();
     server.cli(&["user", "list"]);
     server.cli(&["role", "assign", "--project", "admin", "--auth-id", "kept@Default", "reader"]);
@@ -368,11 +367,11 @@ fn keys_turn_while_tokens_are_in_use() {
     turn();
     let before_it_was_seen = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen));
-    // The server reads new keys within a second, on a busy machine somewhat later.
+    // The server reads new keys within a second. On a busy machine this takes longer.
     std::thread::sleep(Duration::from_secs(6));
     let new = cloud.token(PROJECT);
     assert!(is_good(&old) && is_good(&before_it_was_seen) && is_good(&new));
-    // Three keys are kept: the second rotation drops the key that signed first.
+    // Three keys are kept: the second rotation removes the key that signed first.
     turn();
     until("the oldest key is gone", &cloud.server, || !is_good(&old));
     assert!(!is_good(&old) && is_good(&new) && is_good(&cloud.token(PROJECT)));
@@ -398,8 +397,8 @@ fn servers_turn_the_keys_on_time_and_one_of_them_does() {
         assert!(began.elapsed().as_secs() < 60, "{}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // Although there are two servers, each rotation waited for its time. The age of a key is counted in whole seconds, so two intervals of 2 s take
-    // at least 3 s.
+    // Although there are two servers, each rotation waited for the interval. The age of a key is counted in whole seconds, so two intervals of 2 s
+    // take at least 3 s.
     assert!(began.elapsed().as_secs() >= 3, "{:?}", began.elapsed());
     let _ = other.kill();
     let _ = other.wait();
@@ -439,7 +438,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
     assert!(!is_done && why.contains("is an application credential: its roles cannot be changed"), "{why}");
     let (is_done, why) = said(&["revoke", "session", "ann@acme!ci"]);
     assert!(!is_done && why.contains("enfilade revoke token 'ann@acme!ci'"), "{why}");
-    // A role that the owner lost is not shown as given. Groups are shown with their realm.
+    // A role that the owner lost is not listed as a role of the credential. Groups are listed with their realm.
     cloud.server.cli(&["group", "add", "crew@acme"]);
     cloud.server.cli(&["group", "member", "add", "crew@acme", "ann@acme"]);
     cloud.server.cli(&["role", "assign", "--domain", "acme", "--auth-id", "@crew@acme", "reader"]);
@@ -456,7 +455,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
 #[test]
 fn a_bootstrap_that_is_refused_changes_nothing() {
     let server = Server::start();
-    // The usual id, also before `bootstrap`.
+    // The domain gets its usual id even before `bootstrap`.
     assert_eq!(server.cli(&["domain", "add", "Default"])[0]["id"], "default");
     server.cli(&["user", "add", "boss@Default"]);
     server.cli(&["user", "disable", "boss@Default"]);
@@ -479,7 +478,7 @@ fn a_bootstrap_that_is_refused_changes_nothing() {
 fn the_log_says_how_much_was_sent() {
     let cloud = Cloud::start();
     let header = format!("X-Auth-Token: {}", cloud.token(PROJECT));
-    // Lists are streamed while they are made; the answer for a session is sent in one piece.
+    // Lists are sent as a stream while they are created. The answer about a session is sent at once.
     for path in ["/v3/users", "/v3/role_assignments", "/v3/auth/tokens"] {
         let subject = header.replace("Auth", "Subject");
         let answer = curl(&cloud.server, "", path, &["-H", &header, "-H", &subject]);

@@ -1,4 +1,4 @@
-"""What OpenStack's clients and services do. Arguments: URL (…/v3), certificate, the administrator's password, the service user's."""
+"""Tests with OpenStack's clients and services. Arguments: URL (…/v3), certificate, the password of the administrator, the password of the service user."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ assert token.startswith("gAAAA") and len(token) == 183, token
 assert admin.get_endpoint(service_type="object-store") == "https://swift.example/v1/AUTH_" + project
 assert "v3.14" in json.dumps(admin.get(URL).json())
 
-# A trust: the service reads the administrator's project, and is told to others as the administrator.
+# A trust: the service reads the administrator's project. Other services see the administrator as the user of the session.
 service_user = {**DEFAULT, "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD}
 service_id = session_of(v3.Password(**service_user, unscoped=True)).get_user_id()
 roles = [{"name": "reader"}]
@@ -68,7 +68,7 @@ admin.delete(URL + "/OS-TRUST/trusts/" + trust["id"])
 assert validate(admin, by_trust.get_token())[0] == 404
 refused(exceptions.Unauthorized, session_of(v3.Password(**service_user, trust_id=trust["id"])).get_token)
 
-# Counted uses, and lending on: never more than was lent, and gone with it.
+# A trust with counted uses, and a redelegated trust. The redelegated trust has no more rights than the first trust, and ends with it.
 TRUSTS = URL + "/OS-TRUST/trusts"
 counted = {**asked, "impersonation": False, "roles": roles, "remaining_uses": 1}
 counted = admin.post(TRUSTS, json={"trust": counted}).json()["trust"]
@@ -89,7 +89,7 @@ refused(exceptions.Forbidden, by_child.post, TRUSTS, json={"trust": on})
 admin.delete(TRUSTS + "/" + lent["id"])
 assert validate(admin, by_child.get_token())[0] == 404
 
-# Scopes.
+# Sessions with each kind of scope.
 unscoped = password(unscoped=True)
 assert len(unscoped.get_token()) == 162
 assert unscoped.get(URL + "/auth/projects").json()["projects"][0]["name"] == "admin"
@@ -102,7 +102,7 @@ refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).ge
 wrong = dict(ADMIN, username="nobody")
 refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).get_token)
 
-# A token for a token: the chain goes on, the end stays.
+# A token that was issued for another token has the same audit chain and the same expiry.
 first = validate(admin, unscoped.get_token())[1]
 second = session_of(v3.Token(auth_url=URL, token=unscoped.get_token(), **IN_ADMIN))
 status, told = validate(admin, second.get_token())
@@ -113,11 +113,11 @@ assert "catalog" in told and "catalog" not in validate(admin, second.get_token()
 answer = admin.head(URL + "/auth/tokens", headers={"X-Subject-Token": second.get_token()})
 assert answer.status_code == 200 and answer.headers["X-Subject-Token"] == second.get_token() and not answer.content
 assert answer.headers["Vary"] == "X-Auth-Token" and answer.headers["x-openstack-request-id"].startswith("req-")
-# From the system there is no way to a project.
+# A token for the system cannot be exchanged for a token for a project.
 system = password(system_scope="all").get_token()
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=system, **IN_ADMIN)).get_token)
 
-# Application credentials: by id, by name; narrower than their owner; they make no others, and no other session comes of them.
+# Application credentials, by id and by name. They have fewer roles than their owner. They cannot create other credentials, or sessions for another scope.
 CREDENTIALS = f"{URL}/users/{user}/application_credentials"
 made = {"name": "ac1", "roles": [{"name": "reader"}]}
 made = admin.post(CREDENTIALS, json={"application_credential": made}).json()["application_credential"]
@@ -137,7 +137,7 @@ refused(exceptions.Forbidden, machine.post, CREDENTIALS, json=more)
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=machine.get_token(), **IN_ADMIN)).get_token)
 wrong = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret="wrong")
 refused(exceptions.Unauthorized, session_of(wrong).get_token)
-# One that may make others makes none that is more, and none that lasts longer.
+# An unrestricted credential can create other credentials, but not with more roles or a longer lifetime.
 free = {"name": "free", "unrestricted": True, "roles": [{"name": "member"}], "expires_at": "2100-01-01T00:00:00.000000Z"}
 free = admin.post(CREDENTIALS, json={"application_credential": free}).json()
 free = free["application_credential"]
@@ -150,7 +150,7 @@ more = {"application_credential": {"name": "child"}}
 child = free.post(CREDENTIALS, json=more).json()["application_credential"]
 assert child["expires_at"] == "2100-01-01T00:00:00.000000", child
 assert {role["name"] for role in child["roles"]} == {"member", "reader"}, child
-# With rules: a service that does not know them is told nothing.
+# A credential with access rules: a service that does not support access rules cannot validate its token.
 ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
 made = admin.post(CREDENTIALS, json={"application_credential": ruled}).json()
 made = made["application_credential"]
@@ -160,7 +160,7 @@ ruled = session_of(
 assert validate(admin, ruled.get_token())[0] == 404
 
 
-# A service, and what stands in front of it.
+# A service behind the filter of keystonemiddleware.
 def service():
     settings = {
         "auth_type": "password", "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD,
@@ -202,14 +202,14 @@ assert ask(service(), gone)[0] == 401 and validate(admin, gone)[0] == 404
 events = admin.get(URL + "/OS-REVOKE/events").json()["events"]
 assert any("audit_id" in event for event in events) and any("audit_chain_id" in event for event in events), events
 
-# The end of a first token is the end of what was made of it, unless that is not wanted.
+# The revocation of a token also ends the tokens that were issued for it, unless `cascade` is false.
 for cascade, left in (("true", 404), ("false", 200)):
     root = password(unscoped=True).get_token()
     child = session_of(v3.Token(auth_url=URL, token=root, **IN_ADMIN)).get_token()
     admin.delete(URL + "/auth/tokens", headers={"X-Subject-Token": root}, params={"cascade": cascade})
     assert (validate(admin, root)[0], validate(admin, child)[0]) == (404, left), cascade
 
-# What is deleted is good no longer.
+# After a credential is deleted, its sessions are invalid.
 token = machine.get_token()
 admin.delete(f"{CREDENTIALS}/{credential}")
 assert validate(admin, token)[0] == 404

@@ -93,7 +93,7 @@ def ec2_token(signed, by=service, name="credentials", status=200):
 
 first = key()
 
-# Every form, by every caller that may ask.
+# Every form of a signed request, sent by each caller with the right to ask.
 for signed in [v4(first), v4(first, "POST"), v4(first, in_query=True), v2(first), v4(first, minutes=-14), v2(first, minutes=14)]:
     token, body = ec2_token(signed)
     assert body["user"]["id"] == user and body["project"]["id"] == project, body
@@ -113,7 +113,7 @@ for text in texts:
     assert answer.status_code == 200 and answer.json()["token"]["user"]["id"] == user, answer.text
     assert "X-Subject-Token" not in answer.headers
 
-# Callers that may not ask, and wrong signatures.
+# Callers without the right to ask, and wrong signatures.
 ask("POST", "/users", admin, user={"name": "plain", "password": "plain", "domain_id": "default"})
 plain_id = ask("GET", "/users?name=plain", admin).json()["users"][0]["id"]
 roles = {role["name"]: role["id"] for role in ask("GET", "/roles", admin).json()["roles"]}
@@ -131,7 +131,7 @@ for change in [{"path": "/"}, {"verb": "PUT"}, {"params": {}}, {"body_hash": ""}
 for signed in [v4(first, minutes=-16), v2(first, minutes=16), v2(first) | {"host": "other"}, v2(first, version="1"),
                v2(first) | {"signature": "!"}]:
     ec2_token(signed, status=401)
-# A request cannot be replayed later with a parameter that is not signed and changes the time.
+# A request cannot be replayed later with another time in a parameter that is not signed.
 ec2_token(v4(first, "POST", minutes=-60, params={"Timestamp": now(False)}), status=401)
 for text in [texts[0].replace("/s3/", "/ec2/"), texts[0] + "\n"]:
     made = {"access": first["access"], "token": base64.urlsafe_b64encode(text.encode()).decode(), "signature": "0" * 64}
@@ -140,7 +140,7 @@ assert ask("POST", "/s3tokens", service, credentials=s3(first, texts[1]) | {"sig
 for body in [{}, {"credentials": {}}, {"credentials": []}, {"credentials": {"access": 1}}]:
     assert ask("POST", "/ec2tokens", service, **(body or {"x": 1})).status_code == 400, body
 
-# Nothing is made of such a session that outlasts or outgrows it.
+# A session of an EC2 key cannot create sessions or credentials.
 token, _ = ec2_token(v4(first))
 again = {"methods": ["token"], "token": {"id": token}}
 assert ask("POST", "/auth/tokens", None, auth={"identity": again}).status_code == 403
@@ -152,7 +152,7 @@ for method, path, body in [
 ]:
     assert ask(method, path, token, **body).status_code == 403, path
 
-# What an application credential makes is no more than it, and goes with it.
+# A key that was created with an application credential has the roles of the credential, and ends with it.
 made = ask("POST", f"/users/{user}/application_credentials", admin, application_credential={
     "name": "lends", "unrestricted": True, "roles": [{"name": "reader"}]}).json()["application_credential"]
 identity = {"methods": ["application_credential"], "application_credential": {"id": made["id"], "secret": made["secret"]}}
@@ -169,7 +169,7 @@ for pair in [narrow, {"access": "chosen", "secret": "too"}]:
     assert {role["name"] for role in body["roles"]} == {"reader"}, body
     assert body["application_credential"]["id"] == made["id"], body
 
-# A key that is deleted, or has another secret, takes along what was made with it.
+# The sessions of a key end when the key is deleted, and when its secret changes.
 second = key()
 token, _ = ec2_token(v4(second))
 gone, _ = ec2_token(v4(narrow))

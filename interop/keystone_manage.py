@@ -32,7 +32,7 @@ logins = {"admin": ["--os-username", "admin", "--os-password", PASSWORD, "--os-u
 
 
 def passcode():
-    """The passcode of now (RFC 6238). The server also accepts the one before."""
+    """The current passcode (RFC 6238). The server also accepts the previous passcode."""
     tag = hmac.digest(SEED, struct.pack(">Q", int(time.time()) // 30), hashlib.sha1)
     number, = struct.unpack_from(">I", tag, tag[-1] & 15)
     return f"{(number & 0x7fffffff) % 1000000:06}"
@@ -55,15 +55,15 @@ def filled(text):
 
 
 def words(text):
-    """The words of a line. They are filled after the line is split, so that no name needs quotes."""
+    """The words of a line. Placeholders are replaced after the line is split, because names then need no quotes."""
     return [filled(word) for word in shlex.split(text)]
 
 
 def openstack(login, command):
-    """The status and the output of a command. The first command of a login starts a client, the others use its session."""
+    """The status and the output of a command. The first command of a login starts a client. Later commands use the session of this client."""
     for cache in vars(clientmanager.ClientManager).values():
         if isinstance(cache, clientmanager.ClientCache):
-            cache._handle = None  # It uses the session of the previous login.
+            cache._handle = None  # Otherwise it would use the session of the previous login.
     out = io.StringIO()
     errors.seek(0), errors.truncate()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
@@ -72,7 +72,7 @@ def openstack(login, command):
                 clients[login].stdout = out
                 status = clients[login].run_subcommand(command)
             else:
-                logging.getLogger().handlers.clear()  # Each client adds its own.
+                logging.getLogger().handlers.clear()  # Each client adds a handler.
                 client = shell.OpenStackShell()
                 status = client.run(SERVER + logins[login] + command)
                 if status == 0:
@@ -83,7 +83,7 @@ def openstack(login, command):
 
 
 def agrees(record, pairs):
-    """Whether a record has these values. A value is a text, also for a list of only this text, or JSON."""
+    """Whether a record has these values. A value is a text or JSON. A text also matches a list that contains only this text."""
     def is_so(shown, value):
         try:
             return shown in (value, [value]) or shown == json.loads(value)

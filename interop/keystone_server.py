@@ -83,7 +83,7 @@ crew = made("/groups", "group", name="crew", domain_id=domain, description="who 
 
 
 def as_of_a_directory(table, record):
-    """Gives a user or group an id of 64 digits, as Keystone gives them to those of LDAP directories."""
+    """Gives a user or group an id of 64 digits. Keystone uses such ids for users and groups of LDAP directories."""
     new = hashlib.sha256(record.encode()).hexdigest()
     with sqlite3.connect(DATABASE) as database:
         database.execute(f"UPDATE `{table}` SET id = ? WHERE id = ?", (new, record))

@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: acknowledged changes exist, and no change is half done.
+//! `kill -9` at any moment: acknowledged changes are kept, and every change is complete or has no effect.
 //!
 //! `cargo xtask kill-loop --n 2000` is the campaign; the test runs only some rounds. `every_io.rs` tests every single write of a change.
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 const SMOKE: u64 = 90;
 /// The number of writers at the same time.
 const WRITERS: u64 = 3;
-/// In each round with a multiple of this number, the server is killed, too.
+/// In each round with a multiple of this number, the test also kills the server.
 const SERVER_ROUNDS: u64 = 10;
 /// The longest time before a kill. A command takes some milliseconds on an idle machine, so most kills happen while it runs.
 const KILL_WITHIN_MICROS: u64 = 12_000;
@@ -52,7 +52,7 @@ fn spawn(data: &Path, attempt: &Attempt) -> Child {
         .unwrap()
 }
 
-/// Tokens that must exist, with their secrets; tokens without an acknowledgement; and tokens that must be gone.
+/// Tokens that must exist, with their secrets; tokens without an acknowledgement; and tokens that must not exist.
 #[derive(Default)]
 struct Known {
     there: BTreeMap<String, String>,
@@ -103,7 +103,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
     let (mut names, mut killed, mut acknowledged) = (0, 0, 0);
     let mut round = 0;
     let mut kill_within = KILL_WITHIN_MICROS;
-    // On a busy machine a command takes longer, and at first most are killed before they end.
+    // On a busy machine, a command takes longer, and at first most commands are killed before they end.
     while killed < kills || (acknowledged <= kills / 20 && killed < 20 * kills) {
         round += 1;
         let acknowledged_before = acknowledged;
@@ -139,7 +139,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
             acknowledged += u64::from(said.ends_with('\n'));
             known.learn(attempt, &said);
         }
-        // Commands get more time before the kill as long as none is acknowledged, and less time afterwards.
+        // Commands get more time before the kill until one of them is acknowledged, and less time afterwards.
         kill_within = match acknowledged == acknowledged_before {
             true => (kill_within * 5 / 4).min(KILL_WITHIN_MICROS_MAX),
             false => (kill_within * 4 / 5).max(KILL_WITHIN_MICROS),

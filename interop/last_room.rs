@@ -1,4 +1,4 @@
-//! The last part of the LMDB map is for changes by administrators. Users cannot fill this part, even if they revoke their own tokens many times.
+//! The last part of the LMDB map is reserved for changes by administrators. Users cannot fill this part, even if they revoke their tokens many times.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, project};
@@ -106,7 +106,7 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
 }
 
-/// An edited file is changed before its facts. So the server must check before the change whether the facts have room.
+/// The server changes an edited file before the facts. Therefore it must check before the change whether the facts have enough space.
 #[test]
 fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     let prepare = |data: &Path| {
@@ -131,7 +131,7 @@ fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     assert!(before[0].contains("ann@pbs!own") && files() == before);
     server.cli(&["token", "delete", "ann@pbs!own"]);
     assert!(!files()[0].contains("ann@pbs!own"));
-    // A command that gives rights is refused before it changes the file. A command that takes rights away is not.
+    // A command that gives rights is refused before it changes the file. A command that removes rights is not refused.
     let before = files();
     for arguments in [&["user", "add", "bob@pbs"][..], &["user", "set", "ann@pbs", "--comment", "somebody"]] {
         let output = server.cli_output(arguments, "");
@@ -142,13 +142,13 @@ fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
     }
     server.cli(&["user", "set", "ann@pbs", "--expires", "2001-09-09"]);
     assert_ne!(files()[0], before[0]);
-    // An edit with an editor is followed, also if it gives rights.
+    // The server follows an edit by an editor, even if the edit gives rights.
     std::fs::write(server.data().join("user.cfg"), files()[0].clone() + "user: carol@pbs\n\n").unwrap();
     let users = server.cli(&["user", "list"]);
     assert!(users.iter().any(|user| user.to_string().contains("carol@pbs")), "{users:?}");
 }
 
-/// NoAccess takes rights away, so removing it gives rights.
+/// NoAccess removes rights. Therefore the removal of NoAccess gives rights.
 #[test]
 fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
     let server = Server::start_on(|data| set_map(data, MEBIBYTES), &[WITHOUT_PENALTIES]);

@@ -1,4 +1,4 @@
-//! Remains of uploads and copies whose process was killed, and effects of a running upload on its directory.
+//! Temporary files of killed uploads and copies, and the effects of a running upload on its directory.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -33,7 +33,7 @@ fn transfer(server: &Server, login: &str, method: &str, from: &str, to: &str) ->
     curl(server, login, &format!("/dav/main/{from}"), &["--request", method, "--header", &destination])
 }
 
-/// Begins a PUT that does not end.
+/// Begins a PUT, and does not finish it.
 fn begin_upload(server: &Server, login: &str, path: &str, directory: &Path) -> TcpStream {
     let (user, secret) = login.split_once(':').unwrap();
     let mut stream = TcpStream::connect(&server.plain).unwrap();
@@ -80,7 +80,7 @@ fn what_a_killed_process_left_behind_keeps_no_directory_from_being_deleted_moved
     for name in ["deleted", "moved", "outer", "replaced/member"] {
         assert!(!main.join(name).exists(), "{name}");
     }
-    // A file whose name only begins with `.enfilade-` is not a file of the server.
+    // The name of this file only begins with `.enfilade-`. It is not a file of the server.
     std::fs::create_dir(main.join("kept")).unwrap();
     std::fs::write(main.join("kept/.enfilade-notes"), "x").unwrap();
     assert_eq!(ask(&server, &login, "DELETE", "kept").status, 207);

@@ -1,4 +1,4 @@
-//! A lent session never has more rights than were lent. Nothing that was made with it works after the lender has ended the lent credential.
+//! A lent session never has more rights than the lender gave. After the lender has ended the lent credential, nothing that was created with it works.
 
 use crate::curl::curl;
 use crate::matrix::{Client, password};
@@ -66,7 +66,7 @@ impl Cloud {
         self.client.login(&password(user, "pw"), scope).unwrap()
     }
 
-    /// Creates an application credential with a session. Returns its id, and the body of its login.
+    /// Creates an application credential in a session. Returns its id, and the body of its login.
     fn credential(&mut self, by: &str, given: Value) -> (String, Value) {
         let path = format!("/v3/users/{}/application_credentials", self.alice);
         let body = json!({ "application_credential": given });
@@ -105,7 +105,7 @@ impl Cloud {
         self.client.call(token, method, path, body).0
     }
 
-    /// Logs mallory in with a trust.
+    /// Logs in as mallory with a trust.
     fn comes_in_by(&mut self, trust: &Value) -> Option<String> {
         let mallory = self.mallory.clone();
         self.client.login(&password(&mallory, "pw"), json!({ "OS-TRUST:trust": { "id": trust["id"] } }))
@@ -140,7 +140,7 @@ fn what_a_credential_made_ends_with_it() {
     let (_, child) = cloud.credential(&lent, json!({ "name": "child", "unrestricted": true }));
     let by_child = cloud.client.login(&child, Value::Null).unwrap();
     let (_, grandchild) = cloud.credential(&by_child, json!({ "name": "grandchild" }));
-    // The lists say what may create credentials, and which credential created which.
+    // The lists show which credentials may create credentials, and which credential created which.
     let access = cloud.server.cli(&["user", "access", "alice@Default"])[0].clone();
     let gives = |name: &str, kind: &str| {
         let mut ways = access["ways"].as_array().unwrap().iter();
@@ -190,7 +190,7 @@ fn what_a_credential_made_ends_with_it() {
     }
 }
 
-/// While a credential is disabled or expired, the credentials that it made are invalid, too.
+/// While a credential is disabled or expired, the credentials that it created are invalid, too.
 #[test]
 fn what_a_credential_made_is_good_while_that_is() {
     let mut cloud = cloud();
@@ -304,7 +304,7 @@ fn nobody_uses_up_a_trust_that_is_anothers() {
     let (status, _) = cloud.trust(&own, &a, "reader", &json!({ "trustee_user_id": "ab".repeat(16) }));
     assert_eq!(status, 404, "there is no such trustee");
     let (_, trust) = cloud.trust(&own, &a, "reader", &json!({ "remaining_uses": 1 }));
-    // Alice is the trustor, and only the trustee can use the trust; the administrator cannot use it either.
+    // Alice is the trustor. Only the trustee can use the trust; even the administrator cannot use it.
     let scope = json!({ "OS-TRUST:trust": { "id": trust["id"] } });
     assert_eq!(cloud.client.login(&password(&alice, "pw"), scope.clone()), None);
     let (status, ..) = cloud.client.call("", "POST", "/v3/auth/tokens", &administrator(scope));
@@ -375,7 +375,7 @@ fn a_credential_for_certain_requests_is_told_of_no_realm() {
         }
     }
     assert_eq!(curl(&cloud.server, &api_token, "/api2/json/access/domains", &[]).status, 200);
-    // `user access` says that a credential with access rules opens no files.
+    // `user access` reports that a credential with access rules gives no access to files.
     let access = &cloud.server.cli(&["user", "access", "alice@Default"])[0];
     for (name, opens) in [("ruled", false), ("plain", true)] {
         let name = format!("alice@Default!{name}");

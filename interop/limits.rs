@@ -1,4 +1,4 @@
-//! Every key of `[limits]`: a request at the limit is served, and a request one step above it is refused as the documentation says.
+//! Every key of `[limits]`: the server serves a request at the limit. It refuses a request one step above the limit, as the documentation says.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, command, curl};
 use crate::server::{Server, wait_until};
@@ -41,14 +41,14 @@ fn each_has_its_test_here() {
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// Anybody can cause refusals, so not each of them is a line of the log. All are counted.
+/// Any client can cause refusals, so the log does not contain a line for each of them. All refusals are counted.
 #[test]
 fn of_lines_in_the_log() {
     let (server, token) = start(&[("refusals_logged_per_second", "2")]);
     let requests: Vec<String> = (0..60).map(|n| server.url(&format!("/dav/main/{n}"))).collect();
     let refused = command(&server, "").args(["--output", "/dev/null"]).args(&requests).output().unwrap();
     assert!(refused.status.success(), "{refused:?}");
-    // A failed login has a limit of its own, so it is in the log although the others are over their limit.
+    // Failed logins have a separate limit. Therefore the log contains this one although other refusals are over their limit.
     assert_eq!(curl(&server, "admin@local:wrong", "/dav/main/", &PROPFIND_0).status, 401);
     assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
     let lines = || {
@@ -132,7 +132,7 @@ fn of_one_request() {
         let spelled: String = (0..count).map(|n| format!("<a xmlns='{n}'/>")).collect();
         propfind(&format!("<allprop/>{spelled}"))
     };
-    // The namespace `DAV:` counts, too.
+    // The namespace `DAV:` is counted, too.
     assert_eq!((asked(&namespaces(2)), asked(&namespaces(3))), (207, 400));
     let namespace = |bytes: usize| propfind(&format!("<allprop/><a xmlns='{}'/>", "x".repeat(bytes)));
     assert_eq!((asked(&namespace(16)), asked(&namespace(17))), (207, 400));
@@ -186,7 +186,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let (server, token) = start(&[("deep_listing_entries", "0")]);
     let answer = curl(&server, &token, "/dav/main/", &DEEP);
     assert_eq!((answer.status, answer.text().contains("propfind-finite-depth")), (403, true));
-    // The limit is for collections: a file is answered, and an absent name is 404 (RFC 4918 §9.1).
+    // The limit applies to collections. A request about a file is answered, and an absent name is 404 (RFC 4918 §9.1).
     std::fs::write(server.data().join("datastores/main/file"), "").unwrap();
     let file = curl(&server, &token, "/dav/main/file", &DEEP);
     assert_eq!((file.status, hrefs(&file.text())), (207, vec!["/dav/main/file".to_owned()]));
@@ -201,7 +201,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let all: Vec<String> = all.iter().map(|path| format!("/dav/main/{path}")).collect();
     let listed = |depth: &[&str]| curl(&server, &token, "/dav/main/", depth).text();
     assert_eq!(hrefs(&listed(&DEEP)), all);
-    // A PROPFIND without the header `Depth` is the same (RFC 4918 §9.1).
+    // A PROPFIND without the header `Depth` is answered like one with `Depth: infinity` (RFC 4918 §9.1).
     assert_eq!(hrefs(&listed(&["--request", "PROPFIND"])), all);
     assert!(!listed(&DEEP).contains("HTTP/1.1 507"));
     std::fs::write(root.join("a/b/c/4"), "").unwrap();
@@ -301,7 +301,7 @@ fn of_trees_and_locks() {
     };
     assert_eq!((with(8), with(9)), (200, 431));
 
-    // The server sends its settings as soon as it has the client's preface.
+    // The server sends its settings as soon as it has received the client's preface.
     let mut asked = Command::new("openssl")
         .args(["s_client", "-quiet", "-alpn", "h2", "-connect", &server.address])
         .stdin(Stdio::piped())
@@ -394,8 +394,8 @@ fn of_time_and_connections() {
         asked.args(["--interface", &format!("127.0.0.{from}")]).arg(server.url("/whoami"));
         asked.output().unwrap().status.success()
     };
-    // An address may have three unauthenticated connections, and the server five in all. A closed connection is counted a moment longer, so some
-    // attempts are refused.
+    // An address may have three unauthenticated connections, and the server five in total. The server counts a closed connection for a moment longer,
+    // so it refuses some attempts.
     let held_until_full = |from: u8, asker: u8, said: &str| {
         let mut held = Vec::new();
         while held.len() < 20 && is_heard(asker) {

@@ -1,4 +1,4 @@
-//! A lock counts as long as its owner may change the locked resource.
+//! A lock is valid as long as its owner may change the locked resource.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, enabled, project};
@@ -13,7 +13,7 @@ fn role(server: &Server, what: &str, path: &str, authid: &str) {
     server.cli(&["role", what, "--path", path, "--auth-id", authid, ROLE]);
 }
 
-/// A change of bob after he took a lock, and the status for another writer.
+/// A change of bob's rights after bob took a lock, and the status for another writer.
 type Case = (&'static str, fn(&Server), u16);
 
 const CASES: [Case; 8] = [
@@ -67,7 +67,8 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
             assert_eq!(shown.contains("activelock>"), expected == 423, "{what}: {shown}");
         }
         assert!(!server.log().contains(r#""verb":"end lock""#), "{what}: showing a lock ended it");
-        // Three requests that conflict with bob's lock: a lock on the directory, and others on the file.
+        // Three requests that conflict with bob's lock: a lock on the directory, and two requests about the
+        // file.
         assert_eq!(
             lock(&server, &alice, "/dav/main/dir", "infinity").0,
             if expected == 204 { 200 } else { 423 },
@@ -142,7 +143,8 @@ fn an_owner_who_lost_the_right_gives_the_lock_back() {
     assert!(!shown.text().contains("activelock"), "{}", shown.text());
 }
 
-/// A lock that was taken in a session for the datastore's project, by password or by a trust.
+/// A lock of a session for the datastore's project, by password or by a trust. The lock is valid as long as
+/// such a session is possible.
 #[test]
 fn a_lock_of_a_session_for_a_project_counts_while_such_a_session_can_be() {
     let cloud = Cloud::start();

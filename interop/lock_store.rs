@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// A thread that holds the write lock of the lock store, as another process would, until `end`.
+/// A thread that holds the write lock of the lock store until `end`, as another process could.
 struct Held {
     go: Sender<()>,
     thread: JoinHandle<()>,
@@ -53,7 +53,8 @@ fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
     for name in ["locked", "patched"] {
         assert_eq!(ask(&bob, name, &["--request", "PUT", "--data", "x"]).status, 201);
     }
-    // The lock of a disabled user: a conflicting request must write to the lock store to end it.
+    // The lock belongs to a disabled user. A conflicting request must write to the lock store to end the
+    // lock.
     assert_eq!(ask(&bob, "patched", &["--request", "LOCK", "--data", LOCK]).status, 200);
     server.cli(&["user", "disable", "bob@local"]);
     let etag = |name: &str| {
@@ -91,7 +92,7 @@ fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
 
 #[test]
 fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
-    // Few threads, so that calls that wait for ever would leave none to others.
+    // The server has few threads. If calls waited without a limit, no thread would remain for other calls.
     let server = Server::start_with(&[("ENFILADE_LIMITS__THREADS", "8")]);
     let login = server.add_user("alice", "DatastorePowerUser");
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs"]);
@@ -109,7 +110,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     let began = Instant::now();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..12).map(|n| scope.spawn(move || ask(&format!("file{n}")))).collect();
-        // Meanwhile reading requests are answered.
+        // During this time, reading requests are answered.
         assert_eq!(curl(&server, &login, "/dav/main/file", &PROPFIND_0).status, 207);
         for one in all {
             let answer = one.join().unwrap();
@@ -130,7 +131,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(server.log().contains(&own), "{}", server.log());
-    // If the locks of a deleted file cannot be ended, the DELETE succeeds nevertheless.
+    // If the server cannot end the locks of a deleted file, the DELETE succeeds nevertheless.
     let condition = format!("If: ({token})");
     let deleted = curl(&server, &login, "/dav/main/gone", &["--request", "DELETE", "--header", &condition]);
     assert_eq!((deleted.status, curl(&server, &login, "/dav/main/gone", &PROPFIND_0).status), (204, 404));

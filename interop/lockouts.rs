@@ -1,4 +1,4 @@
-//! Locks after failed logins, users without a login for too long, and the regular expression for passwords, on every face of the real binary.
+//! Locks after failed logins, users who did not log in for too long, and the regular expression for passwords, on every face.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
@@ -67,7 +67,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
     };
     is_locked(&server);
     assert!(server.log().contains("\"ID30\""), "{}", server.log());
-    // A restart does not end the lock.
+    // A restart does not end the lock of the account.
     server.kill_and_restart();
     is_locked(&server);
     server.cli(&["user", "enable", "ann@local"]);
@@ -85,7 +85,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
 fn the_server_writes_logins_and_new_users_are_active() {
     let server = server("[identity]\npenalties = false\ninactive_days = 90\n");
     assert_eq!((ann(&server)["inactive"].clone(), basic(&server, RIGHT)), (json!(false), 207));
-    // A user without a record gets one at the start of a server or at the next login; this user is newer than the server.
+    // A user without a record of the last login gets one at the start of a server or at the next login. This user was created after the start.
     let id = ann(&server)["id"].clone();
     let is_written = || {
         let dump = server.cli(&["facts", "dump"]);

@@ -1,4 +1,4 @@
-//! A lock never gives rights: the rights of its owner are checked at each use of the lock.
+//! A lock never gives rights: the server checks the rights of the lock's owner at each use of the lock.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
@@ -115,7 +115,7 @@ fn a_lock_of_a_tree_takes_the_right_to_change_all_of_it() {
     assert_eq!(status, 200);
     assert_eq!(put(&server, &alice, "/dav/main/dir/sub/file"), 423);
     assert_eq!(unlock(&server, &bob, "/dav/main/dir", &token), 204);
-    // A file in the directory that only alice may write.
+    // A file in the directory, which only alice may write.
     for acl in [vec!["allow alice@local full"], vec!["allow alice@local full", "allow bob@local read"]] {
         server.cli(&[vec!["acl", "set", "main", "/dir/sub/file"], acl].concat());
         assert_eq!(lock(&server, &bob, "/dav/main/dir", "infinity").0, 403);

@@ -1,5 +1,5 @@
-//! A failed login does not show whether the account exists: the same bytes after the same delay for known and unknown names and ids, in
-//! every spelling. A reader of one domain learns nothing about another.
+//! A failed login does not show whether the account exists: the answer has the same bytes after the same delay for known and unknown names and ids,
+//! in every spelling. A reader of one domain learns nothing about other domains.
 
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};
@@ -29,7 +29,7 @@ fn named(name: &str, domain: (&str, &str)) -> [Value; 2] {
     [of("id", domain.0), of("name", domain.1)]
 }
 
-/// Creates an application credential of a user who has a role only while it is created.
+/// Creates an application credential of a user who has a role only at this moment.
 fn made_by(cloud: &Cloud, name: &str) -> Value {
     let user = name.split('!').next().unwrap();
     let role = |verb: &str| {
@@ -109,8 +109,8 @@ fn who_does_not_get_in_is_answered_alike() {
     assert!(cases.len() > 35, "{}", cases.len());
 }
 
-/// Failures are counted by the text that the client sent. The second failure with the same text waits three seconds, the first with another text one
-/// second. So the delay does not reveal whether two texts name the same user, or whether the user exists.
+/// Failures are counted by the text that the client sent. The second failure with the same text waits three seconds, and the first failure with
+/// another text waits one second. Therefore the delay does not reveal whether two texts name the same user, or whether the user exists.
 #[test]
 fn failures_are_counted_by_what_was_said() {
     let cloud = Cloud::on(Server::start());
@@ -138,7 +138,7 @@ fn failures_are_counted_by_what_was_said() {
         for (at, (what, first, second, seconds)) in asks.iter().enumerate() {
             let server = &cloud.server;
             scope.spawn(move || {
-                // Each thread has an address of its own, so that no address is blocked.
+                // Each thread uses a separate address, because the server would block a common address.
                 let from = format!("127.0.1.{}", at + 1);
                 let ask = |identity: &Value| loop {
                     let mut curl = command(server, "");
@@ -159,17 +159,17 @@ fn failures_are_counted_by_what_was_said() {
             });
         }
     });
-    // On a busy machine the maximum of a delay cannot be measured, so the counts are compared: only a repeated text is counted twice.
+    // On a busy machine, the maximum of a delay cannot be measured. Therefore the counts are compared: only a repeated text is counted twice.
     let counted = cloud.server.cli(&["penalties", "list"]);
     let twice = counted.iter().filter(|one| one["failures"].as_u64() > Some(1));
     let mut twice: Vec<&str> = twice.map(|one| one["subject"].as_str().unwrap()).collect();
     twice.retain(|subject| subject.parse::<std::net::IpAddr>().is_err());
     twice.sort_unstable();
-    // The id `nobody` was sent as the id of a user and as that of a credential.
+    // The id `nobody` was sent both as the id of a user and as the id of a credential.
     assert_eq!(twice, [nobody, "shade@default"], "{counted:?}");
 }
 
-/// A `marker` that names a record of another domain gets the same answer as one that does not exist.
+/// If `marker` names a record of another domain, the answer is the same as for a record that does not exist.
 #[test]
 fn a_marker_says_nothing_of_other_domains() {
     let cloud = Cloud::start();
@@ -208,7 +208,7 @@ fn names_have_no_control_characters() {
     }
 }
 
-/// `alice@local!evil@local` is not a token of alice, but a user with this name.
+/// `alice@local!evil@local` is the name of a user, not of a token of alice.
 #[test]
 fn whose_token_it_is_is_not_read_from_the_first_letters() {
     let server = Server::start();

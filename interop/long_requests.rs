@@ -1,4 +1,4 @@
-//! A right withdrawn during a request ends the request: during the upload, after its last byte, and during the download.
+//! If a right is removed during a request, the request ends: during the upload, after its last byte, and during the download.
 
 use crate::curl::{command, curl};
 use crate::server::{Server, until, write_acl};
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The factor by which a promised time may be exceeded on a slow machine.
+/// On a slow machine, a promised time may be exceeded by this factor.
 const SLACK: u32 = 20;
 
 /// The number of bytes in the temporary files of running uploads.
@@ -53,7 +53,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
     let server = Server::start();
     let alice = server.add_user("alice", "DatastoreReader");
     let main = server.data().join("datastores/main");
-    // A sparse file: 8 GiB that need no disk space.
+    // A sparse file of 8 GiB, which needs no disk space.
     std::fs::File::create(main.join("big")).unwrap().set_len(8 << 30).unwrap();
     std::fs::write(main.join("closed"), "x").unwrap();
     server.cli(&["acl", "set", "main", "/big", "allow alice@local full"]);
@@ -62,7 +62,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
     let read = |name: &str, acl: &mut Vec<u8>| getxattr(main.join("closed"), name, acl.as_mut_slice());
     let count = read("security.NTACL", &mut acl).or_else(|_| read("user.NTACL", &mut acl)).unwrap();
     let revision = || server.cli(&["facts", "status"])[0]["revision"].clone();
-    // Without TLS, too, because there the kernel sends the file.
+    // The test also uses a connection without TLS, because the kernel sends the file in this case.
     for url in [server.url("/dav/main/big"), format!("http://{}/dav/main/big", server.plain)] {
         server.cli(&["acl", "set", "main", "/big", "allow alice@local full"]);
         let taken = server.scratch.path().join("taken");

@@ -1,4 +1,4 @@
-//! The server notices if a key is lost, or if a restore replaced the key by another key. The server never makes a new key silently.
+//! The server reports if a key is lost, or if a restore replaced the key by another key. The server never creates a new key without a message.
 
 use crate::curl::curl;
 use crate::server::{Server, serving, until};
@@ -9,7 +9,7 @@ const MISSING: &str = "token-hash.key` is missing";
 const ANOTHER: &str = "token-hash.key` is not the key of the API tokens";
 const NEXT: [&str; 2] = ["restore `keys/` from the backup", "enfilade keys init --accept-loss"];
 
-/// The error of a command, which must have been refused.
+/// The error of a command, which the command must have refused.
 fn refused(output: &std::process::Output) -> String {
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -71,7 +71,7 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
     assert_eq!(status(&server, &format!("alice@local!test:{}", new[0]["value"].as_str().unwrap())), 200);
     assert!(!doctor(&server));
     assert_eq!(server.cli(&["keys", "init", "--accept-loss"])[0]["tokens_refused"], 0);
-    // A text that says that nothing changed would be wrong if another key is accepted.
+    // Another key changes which tokens are accepted. Therefore the text must not say that nothing changed.
     server.stop();
     write_key(&key, &[7; 32]);
     let mut command = std::process::Command::new(crate::server::BINARY);

@@ -1,4 +1,4 @@
-//! Real clients against the real binary, over TLS on loopback: rclone, curl and proxmoxer.
+//! Tests with real clients and the real binary, over TLS on loopback: rclone, curl and proxmoxer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]

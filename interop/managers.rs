@@ -1,4 +1,4 @@
-//! A manager of a domain can change only users and groups all of whose rights a manager of this domain may give.
+//! A manager of a domain can change a user or a group only if a manager of this domain may give all rights of the user or group.
 
 use crate::gone::Cloud;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ struct Tenant {
     /// The id of a project in the domain `tenant`.
     own: String,
     foreign: String,
-    /// A user of the other domain, who has a role on a project of the domain.
+    /// A user of another domain, who has a role on a project of this domain.
     guest: String,
 }
 
@@ -123,7 +123,7 @@ impl Tenant {
         (status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Calls, and returns an error if the response is not as expected.
+    /// Makes a call, and returns an error if the response is not as expected.
     fn wrong(&self, method: &str, path: &str, body: &Value, may: bool, about: &str) -> Option<String> {
         let (status, why) = self.ask(method, path, body);
         let is_right = match may {
@@ -140,7 +140,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
     let mut wrong = Vec::new();
     let leaver = tenant.user("leaver", &tenant.domain);
     for (n, (holds, may)) in HOLDS.into_iter().enumerate() {
-        // For a user: the right belongs to the user, to a group of the user, or to a group that contains that group.
+        // For a user, the right belongs to the user, to a group of the user, or to a group that contains this group.
         for depth in 0..3 {
             let name = format!("u{n}-{depth}");
             let user = tenant.user(&name, &tenant.domain);
@@ -197,7 +197,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// `acl.cfg` assigns roles to names, also to names that do not exist yet.
+/// `acl.cfg` assigns roles to names, also to names that no user has yet.
 #[test]
 fn a_manager_takes_no_name_that_acl_cfg_gives_a_role_to() {
     let tenant = tenant();

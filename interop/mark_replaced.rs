@@ -5,7 +5,7 @@ use crate::server::Server;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// A limit for an effect that should take a second; longer for slow machines.
+/// A time limit for an effect that normally takes a second. The limit is long because machines may be slow.
 const WITHIN: Duration = Duration::from_secs(30);
 
 #[test]
@@ -13,7 +13,7 @@ fn a_revocation_is_obeyed_by_the_next_request_also_after_the_mark_was_replaced()
     let server = Server::start();
     let mark = server.data().join("facts/high-water");
     let maps = || std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
-    // In the lines of this file the inode is the field before the path (proc(5)).
+    // In the lines of this file, the inode is the field before the path (proc(5)).
     let is_followed = || {
         let inode = std::fs::metadata(&mark).map_or(0, |meta| meta.ino()).to_string();
         let mut mapped = maps().lines().map(str::to_owned).collect::<Vec<_>>().into_iter();
@@ -35,7 +35,7 @@ fn a_revocation_is_obeyed_by_the_next_request_also_after_the_mark_was_replaced()
             std::thread::sleep(Duration::from_millis(20));
         }
         for token in &tokens {
-            // After these requests the server remembers the token, and does not judge it again while the revision in `high-water` is the same.
+            // After these requests, the server remembers its decision about the token while the revision in `high-water` is the same.
             assert_eq!([status(token), status(token)], [200, 200]);
             server.cli(&["token", "delete", token.split(':').next().unwrap()]);
             assert_eq!(status(token), 401, "removed: {is_removed}; {}", maps());

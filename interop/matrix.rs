@@ -1,5 +1,5 @@
-//! The authorization of Identity v3: every call of the table is sent by every kind of caller, and the result is compared with a second implementation
-//! of the rules.
+//! The authorization of Identity v3. Every kind of caller sends every call of the table, and the result is compared with a second implementation of
+//! the rules.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_keystone::{V3, V3Need, V3Route};
@@ -18,7 +18,7 @@ impl Client {
         Client { stream: BufReader::new(TcpStream::connect(&server.plain).unwrap()) }
     }
 
-    /// Sends a request. Returns the status, the issued token if there is one, and the body.
+    /// Sends a request. Returns the status, an issued token (if any), and the body.
     pub(crate) fn call(
         &mut self,
         token: &str,
@@ -285,7 +285,7 @@ fn is_of_absent(route: &V3Route) -> bool {
     is_role || route.path.starts_with("/limits/") || route.path.ends_with("OS-EC2/{credential_id}")
 }
 
-/// Whether the call is not refused: the rule allows it, or the caller may see that there is no such record.
+/// Whether the call is not refused: the rule permits it, or the caller may see that the record is absent.
 fn may(actor: &Actor, route: &V3Route) -> bool {
     let known_to = rule_named(route.rule).unwrap().known_to.filter(|_| is_of_absent(route));
     let is_known = match known_to {
@@ -295,7 +295,7 @@ fn may(actor: &Actor, route: &V3Route) -> bool {
     is_known || allows(actor, route, route.rule)
 }
 
-/// Whether the rule allows the call; a second implementation of the rules.
+/// Whether the rule permits the call. This is the second implementation of the rules.
 fn allows(actor: &Actor, route: &V3Route, name: &str) -> bool {
     let rule = rule_named(name).unwrap();
     if actor.has_rules || is_beyond_scope(actor, name) {
@@ -314,7 +314,7 @@ fn allows(actor: &Actor, route: &V3Route, name: &str) -> bool {
     }
     let about = about(route);
     let in_domain = actor.on == On::Domain && about.domain;
-    // A list of credentials without a user shows the caller's own.
+    // A list of credentials without a user shows the credentials of the caller.
     let lists_own = route.path == "/credentials" && route.method == "GET";
     rule.who.iter().any(|who| match who {
         // An unscoped session has no catalog.
@@ -359,7 +359,7 @@ impl Cloud {
         // Other records need not exist, because the rules do not use them.
         let parts = path.split('/').map(|part| if part.starts_with('{') { nobody } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        // Roles are shared: changes use the id of a role that does not exist.
+        // All callers share the roles. Therefore changes use the id of a role that does not exist.
         if route.path.starts_with("/roles/") && route.method != "GET" {
             path.replace(&self.role, nobody)
         } else {
@@ -384,7 +384,7 @@ impl Cloud {
 /// Whether a response is a refusal by the rules, not another error.
 fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
     let message = body["error"]["message"].as_str().unwrap_or_default();
-    // A trust of other users is answered like an absent one.
+    // The answer for a trust of other users is the same as for an absent trust.
     let is_absent = *status == 404 && message.starts_with("Could not find trust");
     // An answer to HEAD has only a status.
     let is_forbidden = body.is_null() || message.starts_with("You are not authorized");
@@ -469,7 +469,7 @@ fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
         ("DELETE", "/auth/tokens") => actor.is_owner || !is_bound && actor.has("admin"),
         ("GET", "/OS-REVOKE/events") => !is_bound && actor.has("admin"),
         ("POST", path) if path.ends_with("application_credentials") => is_free && actor.is_owner,
-        // A credential may delete only credentials that it created, and it created none of these.
+        // A credential may delete only credentials that it created. It created none of the credentials in this test.
         ("DELETE", path) if path.contains("application_credentials") => {
             is_free && !actor.by_credential && (actor.is_owner || actor.has("admin"))
         }

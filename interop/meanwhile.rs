@@ -1,4 +1,5 @@
-//! Changes that others make during a request are taken into account when its result becomes visible.
+//! When the result of a request becomes visible, the server takes concurrent changes by other requests into
+//! account.
 
 use crate::curl::curl;
 use crate::server::Server;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// A PUT whose first half was sent.
+/// A PUT. The client has sent the first half of its body.
 struct Slow(TcpStream);
 
 impl Slow {
@@ -76,7 +77,8 @@ fn a_lock_that_is_taken_during_an_upload_keeps_it_out() {
         let locked = curl(&server, &bob, &format!("/dav/main/{path}"), &lock);
         assert!([200, 201].contains(&locked.status), "{}", locked.text());
         let status = slow.finish();
-        // A lock on an unused name creates an empty file (RFC 4918 §7.3), so another client was faster.
+        // A lock on an unused name creates an empty file (RFC 4918 §7.3), so the name exists before the
+        // upload ends.
         assert!([423, 409].contains(&status), "{path}: {status}");
         let expected = if path == "file" { "old" } else { "" };
         assert_eq!(content(&server, path), expected);
@@ -126,7 +128,7 @@ fn a_condition_of_a_copy_is_judged_again_when_the_copy_becomes_visible() {
     let is_hidden = |name: std::ffi::OsString| name.to_string_lossy().starts_with(".enfilade-");
     let has_hidden = || std::fs::read_dir(&main).unwrap().any(|entry| is_hidden(entry.unwrap().file_name()));
     for (changes, expected) in [(true, 412), (false, 201)] {
-        // A copy may end before bob's change; then another copy is tried.
+        // If a copy ends before bob's change, the test tries another copy.
         let is_met = (0..10).any(|turn| {
             let _ = std::fs::remove_dir_all(main.join("copy"));
             let condition = format!("If: </dav/main/flag> ([{}])", etag());
@@ -193,7 +195,7 @@ fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged(
         let status = Slow(stream).finish();
         match gone {
             201 | 204 => assert_eq!(status, 409, "{method}"),
-            // The running upload prevented the change: nothing was deleted.
+            // The running upload prevented the deletion of its directory.
             207 | 409 => assert_eq!(status, 201, "{method}"),
             other => panic!("{method}: {other}"),
         }

@@ -1,4 +1,4 @@
-//! The response to COPY, MOVE and DELETE of a tree is right for every member: no failure is silent.
+//! The response to COPY, MOVE and DELETE of a tree is right for every member, and reports every failure.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -10,7 +10,7 @@ fn transfer(server: &Server, login: &str, method: &str, from: &str, to: &str) ->
     curl(server, login, &format!("/dav/main/{from}"), &["--request", method, "--header", &destination])
 }
 
-/// A server on which alice and bob have a role that leaves the decision to the ACLs.
+/// A server on which alice and bob have a role that lets the ACLs decide.
 fn server() -> (Server, String, String) {
     let server = Server::start();
     let (alice, bob) =
@@ -61,7 +61,7 @@ fn a_copy_names_every_member_that_was_not_copied() {
         );
     }
     assert!(!text.contains("hidden") && !text.contains(" 404 "), "{text}");
-    // Only hidden members are left out silently.
+    // Only hidden members are missing in the copy without a message.
     let answer = transfer(&server, &bob, "COPY", "from", "whole");
     assert_eq!((answer.status, answer.text().matches("<D:response>").count()), (207, 1), "{}", answer.text());
     assert!(answer.text().contains("/dav/main/from/sealed<") && main.join("whole/deep/2").exists());
@@ -90,7 +90,7 @@ fn what_would_be_too_deep_to_be_asked_for_is_not_moved_there_and_named_by_a_copy
     let fits = format!("{}/moved", deep(60));
     assert_eq!(transfer(&server, &alice, "MOVE", "from", &fits).status, 201);
     assert_eq!(curl(&server, &alice, &format!("/dav/main/{fits}/a/b/file"), &[]).text(), "from/a/b/file");
-    // The same for names that are too long.
+    // Names that are too long have the same effect as paths that are too long.
     let long = format!("long/{}", "n".repeat(250));
     plant(&main, &[&format!("wide/{}/{}", "x".repeat(250), "y".repeat(250))]);
     let path = vec!["p".repeat(250); 14].join("/");
@@ -170,7 +170,7 @@ fn a_tree_with_a_locked_member_goes_but_for_that_and_what_it_is_in() {
     assert_eq!(locked.status, 200);
     assert_eq!(transfer(&server, &alice, "MOVE", "tree", "moved").status, 423);
     let answer = curl(&server, &alice, "/dav/main/tree", &["--request", "DELETE"]);
-    // The locked member is named (RFC 4918 §9.6.2).
+    // The answer names the locked member (RFC 4918 §9.6.2).
     assert_eq!(answer.status, 207, "{}", answer.text());
     assert!(answer.text().contains("/dav/main/tree/a/locked<") && answer.text().contains("423 Locked"));
     assert!(main.join("tree/a/locked").exists() && !main.join("tree/a/1").exists());

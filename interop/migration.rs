@@ -1,4 +1,4 @@
-//! The reports of imports: the records of the source, the imported ones, the ones that were left out with the reason, and the next steps.
+//! The reports of imports: the records of the source, the imported records, the omitted records with the reasons, and the next steps.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES, until};
@@ -178,11 +178,11 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     assert_eq!((put("/dav/plain/a"), put("/dav/chunks/a")), (201, 503));
     server.cli(&["datastore", "maintenance", "chunks", "none"]);
     assert_eq!(put("/dav/chunks/a"), 201);
-    // From now on the chunk store is writable, and `doctor` warns of it.
+    // From now on, the chunk store is writable, and `doctor` warns of this.
     let doctor = server.cli_output(&["doctor"], "");
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("is a chunk store of Proxmox Backup Server"));
 
-    // A user who exists gets no password, because a stranger may have the name in the source.
+    // An existing user gets no password, because a different person may have the same name in the source.
     let again = server.cli(&["import", "proxmox", from, "--without-second-factor"]);
     assert_eq!((again.last().unwrap()["taken"].as_u64(), whoami(&server, "bob@pbs:bob's")), (Some(0), 401));
     let again = server.cli(&["import", "proxmox", from, "--without-second-factor", "--same-source"]);
@@ -217,7 +217,7 @@ fn an_import_brings_nothing_back_that_was_removed_or_revoked() {
     server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
     server.cli(&["user", "remove", "bob@pbs"]);
     server.cli(&["role", "remove", "--path", "/datastore/plain", "--auth-id", "dan@pbs", "DatastoreReader"]);
-    // Also if the source takes rights away that a role gives here, the report says so.
+    // If the source removes a right that a role gives in Enfilade, the report mentions this, too.
     write(
         "acl.cfg",
         &format!("{acl}acl:1:/datastore/plain:ann@pbs:NoAccess\n").replace("ann@pbs,bob", "bob"),
@@ -288,7 +288,7 @@ fn an_import_that_fails_creates_nothing_and_says_what_it_expected() {
     std::fs::write(&clouds, "clouds:\n  old:\n    auth:\n      auth_url: http://127.0.0.1:1/v3\n      username: a\n      password: b\n").unwrap();
     let refused = cloud.env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
     assert!(!refused.status.success() && !data.exists(), "{refused:?}");
-    // A directory that is prepared for other files stays as it is.
+    // A directory that is prepared for other files stays unchanged.
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
     let refused = enfilade(&data, &["import", "proxmox", source.to_str().unwrap()]);
@@ -318,7 +318,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     let server = Server::start_on(
         |data| {
             report = said(data, &["--json", "import", "proxmox", from]);
-            // The administrator is named, and not the only user with a password.
+            // The report names the administrator, and not the only user with a password.
             let init = enfilade(data, &["init"]);
             let why = String::from_utf8_lossy(&init.stderr).into_owned();
             assert!(why.contains("user passwd root@pam") && !why.contains("ann@pbs"), "{why}");
@@ -343,7 +343,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
         "{why} {line}"
     );
     assert_eq!(status_of(&line, "ann@pbs", "ann's"), "207", "{line}");
-    // The start prints the same request.
+    // The start of the server prints the same request.
     drop(server);
     let again = there.path().join("again");
     said(&again, &["import", "proxmox", from]);
@@ -365,7 +365,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(status, "207", "{text}{line}");
-    // If no user who can log in has the right to list a datastore, the next step shows the reason.
+    // If no user who can log in may list a datastore, the next step explains the reason.
     std::fs::write(source.join("acl.cfg"), "").unwrap();
     let nobody = there.path().join("nobody");
     said(&nobody, &["import", "proxmox", from]);
@@ -398,7 +398,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let data = server.data();
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
-    // Of the other records only differences are reported.
+    // For the other records, the report mentions only differences.
     let told = |kind: &str| report.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
     assert!(told("datastore").is_empty() && told("user").iter().all(|item| item["differs"] != Value::Null));
     let mut users: Vec<&str> = told("user").iter().filter_map(|item| item["name"].as_str()).collect();
@@ -433,10 +433,10 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     assert_eq!(std::fs::read(data.join("user.cfg")).unwrap(), before);
     assert_eq!((whoami(&server, "ann@pbs:ann's"), whoami(&server, "bob@pbs:bob's")), (200, 401));
     assert_eq!(ticket(&server, "ann@pbs", "ann's"), 200, "{}", server.log());
-    // The records that the server follows are no imported ones.
+    // Records in edited files are not counted as imported.
     let kinds = report.last().unwrap()["kinds"].to_string();
     assert!(!kinds.contains("\"user\"") && !kinds.contains("\"roles\""), "{kinds}");
-    // A revoked password does not come back, and nobody is told to bring it back.
+    // A revoked password does not come back, and no report advises to restore it.
     server.cli(&["revoke", "user", "ann@pbs", "--everything"]);
     assert!(!doctor().contains("shadow.json has"), "{}", doctor());
     let again = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
@@ -474,7 +474,7 @@ fn a_start_names_only_users_and_datastores_that_exist() {
     let store = stores.join("tank");
     said(&data, &["datastore", "create", "tank", "--path", store.to_str().unwrap()]);
     said(&data, &["token", "create", "ann@pbs!laptop"]);
-    // A request is printed only if it works: the token has no role on the datastore yet.
+    // The start prints a request only if the request works. The token has no role on the datastore yet.
     let text = start_lines(&data);
     assert!(
         text.contains("to see the reason:\n") && text.contains("explain 'ann@pbs!laptop' tank\n"),
@@ -522,7 +522,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     }
     assert!(!text.contains("0.0.0.0"), "{text}");
     assert!(bootstrap(&data, &[]).contains("already existed, and the password of the user was replaced"));
-    // A later bootstrap without --public-url keeps the URLs of the earlier one.
+    // A later bootstrap without --public-url keeps the URLs of the earlier command.
     let urls = || {
         let output =
             Command::new(BINARY).arg("--data").arg(&data).args(["catalog", "list", "--json"]).output();
@@ -546,7 +546,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     with(&["--public-url", second, "--internal-url", inside]);
     with(&[]);
     assert_eq!(urls(), [second, inside, second]);
-    // Another public URL also replaces its copies, and no other URL.
+    // Another public URL also replaces its copies, but not other URLs.
     let says = with(&["--public-url", first]);
     assert!(says.contains(&format!("the catalog keeps the internal URL {inside} of")), "{says}");
     assert_eq!(urls(), [first, inside, first]);

@@ -1,4 +1,4 @@
-//! Metrics, alerts and dashboard, examined by the tool of Prometheus.
+//! Metrics, alerts and the dashboard, checked by Prometheus' tool.
 
 use crate::curl::command;
 use crate::server::Server;

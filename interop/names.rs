@@ -1,4 +1,4 @@
-//! A thousand names, each with a certificate of its own from an authority: common clients verify every one of them by name.
+//! A thousand names, each with a separate certificate of an authority. Common clients verify each name.
 
 use crate::server::{Scratch, Server};
 use crate::terms::Authority;
@@ -99,7 +99,7 @@ fn each_of_a_thousand_names_is_answered_with_its_certificate() {
     let text = String::from_utf8(output.stdout).unwrap();
     let well = text.lines().filter(|line| *line == "200 0").count();
     assert_eq!(well, NAMES, "{}", String::from_utf8_lossy(&output.stderr));
-    // An unknown name gets the default certificate, which the client refuses.
+    // For an unknown name, the server sends the default certificate, which the client refuses.
     let refused = Command::new("curl")
         .args(["--silent", "--cacert", authority, "--connect-to", &format!("::{}", server.address)])
         .arg("https://nobody.example/")
@@ -162,7 +162,7 @@ fn each_of_a_thousand_names_is_answered_with_its_certificate() {
 #[test]
 fn a_browser_takes_each_name_it_comes_for() {
     let Some(count) = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse::<usize>().ok()) else {
-        // The browser is larger than everything else together, so only the campaign needs it.
+        // The browser is larger than all other packages together, so only the campaign needs it.
         return;
     };
     let thousand = Thousand::new();
@@ -203,8 +203,8 @@ fn browser(home: &Path, proxy: &str, url: &str) -> String {
         .into_owned()
 }
 
-/// A TLS hello may be cut into records at any place, and the records may arrive in pieces: the same certificate answers, under the same TLS options
-/// (in CVE-2026-32305 this was not so).
+/// A TLS ClientHello may be split into records at any place, and the records may arrive in pieces. The server selects the same certificate and the
+/// same TLS options (CVE-2026-32305 was a failure to do this).
 #[test]
 fn a_hello_in_pieces_is_the_same_hello() {
     let thousand = Thousand::new();
@@ -212,7 +212,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
     let pem = std::fs::read(&thousand.authority).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-    // With a key share for ML-KEM the hello does not fit into one packet.
+    // With a key share for ML-KEM, the ClientHello does not fit into one packet.
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519];
     let config = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -257,7 +257,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
     assert!(largest > 1_200, "{largest}");
 }
 
-/// The server's parser reads the same names and dates from a leaf as OpenSSL.
+/// The server's parser reads the same names and dates from a leaf certificate as OpenSSL.
 #[test]
 fn names_and_dates_are_those_openssl_reads() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! A store whose map is nearly full: changes that add records are refused, with the next step in the error. Changes that remove rights are accepted.
+//! A store with a map that is nearly full. Changes that add records are refused, and the error contains the next step. Changes that remove rights are
+//! accepted.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::gone::{Cloud, project};
@@ -32,7 +33,7 @@ pub(crate) fn change() -> Change {
     Change::requested_by(Requester::Administrator, audit)
 }
 
-/// Fills the store with records of ids that do not exist, the last of them small.
+/// Fills the store with records of ids that do not exist. The last records are small.
 pub(crate) fn fill(lmdb: &Lmdb) {
     let mut n = 0_u128;
     for bytes in [60_000, 4_000, 100] {
@@ -50,7 +51,7 @@ pub(crate) fn fill(lmdb: &Lmdb) {
         |status: &Status| status.used_bytes < status.map_bytes / 100 * MAP_PERCENT_MAX + (64 << 10);
     let status = lmdb.status();
     assert!(is_within(&status) && 94 <= status.used_bytes * 100 / status.map_bytes, "{status:?}");
-    // Free space in pages still takes a few small records, until removals have used a part of the reserve.
+    // Free space in pages is enough for a few small records, until removals have used a part of the reserve.
     for n in 0_u128.. {
         if !is_within(&lmdb.status()) {
             break;
@@ -122,7 +123,7 @@ fn what_takes_rights_away_passes_when_the_map_is_nearly_full() {
     );
     assert!(code == 503 && WAY_OUT.iter().all(|way| said.to_string().contains(way)), "{code} {said}");
 
-    // The next request obeys each change, also if there are many.
+    // The next request obeys each change, also after many changes.
     for (n, token) in tokens.iter().enumerate() {
         assert_eq!(status(server, token), 207, "{n}");
         let name = format!("alice@local!t{n}");
@@ -190,7 +191,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
         (server.add_user("alice", "DatastoreReader"), server.add_user("bob", "DatastoreReader"));
     let lmdb = open(&server.data());
     fill(&lmdb);
-    // Commits marks of tokens that do not exist, until none fits any more.
+    // Commits marks of tokens that do not exist, until no more mark fits.
     let (mut n, mut acknowledged, mut at_once, mut last) = (0_u128, Vec::new(), 256_u128, String::new());
     while at_once > 0 {
         let marks: Vec<Revoked> =
@@ -206,7 +207,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
     assert!(acknowledged.len() > 1_000, "{}", acknowledged.len());
     assert!(WAY_OUT.iter().all(|way| last.contains(way)) && last.contains("nothing was changed"), "{last}");
     drop(lmdb);
-    // A change may still find freed pages: it succeeds and takes effect, or is refused and changes nothing.
+    // A change may still find freed pages. Either the change succeeds and takes effect, or it is refused and has no effect.
     let passed = server.cli_output(&["token", "delete", "alice@local!test"], "");
     let why = String::from_utf8_lossy(&passed.stderr).into_owned();
     match passed.status.success() {

@@ -1,5 +1,5 @@
-//! Names that are any text: users, groups, projects, roles and application credentials with blanks, other scripts, quotes and invisible characters,
-//! through Identity v3, the command line and WebDAV.
+//! Users, groups, projects, roles and application credentials with unusual names: blanks, other scripts, quotes and invisible characters, through
+//! Identity v3, the command line and WebDAV.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES, until};
@@ -48,7 +48,7 @@ impl Cloud {
         answer.as_object().unwrap().values().next().unwrap().clone()
     }
 
-    /// The token of a login with a password by name, if it succeeds.
+    /// The token of a login with a name and a password, if the login succeeds.
     fn login(&self, user: &str, domain: &str, password: &str, scope: &Value) -> Option<String> {
         let user = json!({ "name": user, "domain": { "name": domain }, "password": password });
         let identity = json!({ "methods": ["password"], "password": { "user": user } });
@@ -67,7 +67,7 @@ impl Cloud {
         self.with_name("domains", "", "local").pop().unwrap()
     }
 
-    /// Makes a user of the domain `local` with the role DatastoreReader; returns its id.
+    /// Creates a user of the domain `local` with the role DatastoreReader. Returns the user's id.
     fn add_user(&self, name: &str, spelling: &str) -> String {
         let user = json!({ "user": { "name": name, "domain_id": self.local(), "password": LONG } });
         let made = self.made("/users", &user);
@@ -128,7 +128,7 @@ fn a_user_has_any_name_on_every_face() {
         );
         ids.push(id);
     }
-    // Names are compared byte for byte: the other way to write `é` is another name.
+    // Names are compared byte for byte: the decomposed form of `é` is another name.
     let composed =
         json!({ "user": { "name": "\u{e9}", "domain_id": domain, "password": "a long enough password" } });
     cloud.made("/users", &composed);
@@ -136,7 +136,7 @@ fn a_user_has_any_name_on_every_face() {
         let user = json!({ "user": { "name": name, "domain_id": domain } });
         assert_eq!(cloud.call("POST", "/users", Some(&user)).0, 400, "{name:?}");
     }
-    // The command line lists a spelling for each, which names the user everywhere.
+    // For each user, the command line lists a spelling that names the user everywhere.
     for row in cloud.server.cli(&["user", "list"]) {
         let userid = row["user"].as_str().unwrap().to_owned();
         if userid.ends_with("@%Gr%C3%B6%C3%9Fe%20%26%20S%C3%B6hne%20GmbH") {
@@ -188,7 +188,7 @@ fn groups_projects_and_roles_have_any_name() {
             assert_eq!(cloud.call("POST", &format!("/{many}"), Some(&body)).0, 409, "{name}");
             assert_eq!(cloud.with_name(many, "", name), [made["id"].as_str().unwrap()], "{many} {name}");
         }
-        // A group of another domain than `local` is written with its domain.
+        // A group is written with its domain, unless the domain is `local`.
         let group = cloud.server.cli(&["group", "list"]).into_iter().last().unwrap();
         assert!(group["group"].as_str().unwrap().is_ascii(), "{group}");
     }
@@ -246,7 +246,7 @@ fn tickets_work_for_any_name() {
         assert_eq!(made["username"], spelling);
         let ticket = made["ticket"].as_str().unwrap().to_owned();
         assert!(ticket.is_ascii() && login(&ticket)["ticket"] == ticket.as_str(), "{ticket}");
-        // Some clients send a ticket as it is, and some percent-encode it.
+        // Some clients send a ticket unchanged, and some clients percent-encode it.
         for ticket in [ticket.clone(), encoded(&ticket), ticket.replace('%', "%25")] {
             let cookie = format!("Cookie: PBSAuthCookie={ticket}");
             let path = format!("/api2/json/access/users/{}/token", encoded(spelling));
@@ -269,14 +269,14 @@ fn the_longest_names_fit_into_each_request() {
     assert_eq!(curl(&cloud.server, &format!("{full}:{secret}"), "/whoami", &[]).status, 200);
     let header = format!("Authorization: PBSAPIToken={full}:{secret}");
     assert_eq!(curl(&cloud.server, "", "/whoami", &["--header", &header]).status, 200);
-    // The Proxmox API answers with the name of the token as it was given.
+    // The answer of the Proxmox API contains the name of the token as the client sent it.
     let login = format!("{user}:{LONG}");
     let path = format!("/api2/json/access/users/{}/token/{}", user.replace('%', "%25"), encoded(&token));
     let answer = curl(&cloud.server, &login, &path, &[]);
     let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     assert_eq!((answer.status, &told["data"]["token-name"]), (200, &json!(token)), "{told}");
     assert_eq!(told["data"]["tokenid"].as_str().unwrap(), full);
-    // The change log has the whole name.
+    // The change log contains the whole name.
     let log = cloud.server.cli(&["facts", "log", "--last", "1"]);
     assert_eq!(log[0]["what"], format!("token create {full}"));
 }
@@ -288,7 +288,7 @@ fn application_credentials_projects_regions_and_roles_are_found_by_any_name() {
     let project =
         cloud.made("/projects", &json!({ "project": { "name": "50@%ab", "domain_id": cloud.local() } }));
     let id = project["id"].as_str().unwrap();
-    // A command names a project by a name that looks like a project in a domain, and by the spelling with its domain.
+    // A command names a project in two spellings: by its name, which looks like a project in a domain, and with its domain.
     for name in ["50@%ab", "50@%ab@local", "50%40%25ab@%local"] {
         let set = cloud.server.cli(&["project", "set", name, "--description", name]);
         assert_eq!(set[0]["project"], id, "{name}");
@@ -322,7 +322,7 @@ fn application_credentials_projects_regions_and_roles_are_found_by_any_name() {
             assert_eq!(answer["region"]["colour"], "blue", "{answer}");
         }
     }
-    // Keystone keeps the blanks at the ends of the name of a role.
+    // Like Keystone, the server keeps blanks at both ends of a role's name.
     assert_eq!(cloud.made("/roles", &json!({ "role": { "name": " a " } }))["name"], " a ");
     assert_eq!(cloud.with_name("roles", "", "a"), Vec::<String>::new());
     assert_eq!(cloud.with_name("roles", "", " a ").len(), 1);

@@ -1,4 +1,4 @@
-//! One identity: a user created with OpenStack's client can use files, and loses access with the next request after the role was removed.
+//! A user who was created with OpenStack's client can use files. After the role was removed, the next request is refused.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -9,7 +9,7 @@ struct Api<'s> {
 }
 
 impl Api<'_> {
-    /// A token for a project; `None` if the login is refused.
+    /// A token for a project. Returns `None` if the login is refused.
     fn token(&self, user: &str, domain: &str, password: &str, project: &str) -> Option<String> {
         let user = json!({ "name": user, "domain": { "name": domain }, "password": password });
         let scope = json!({ "project": { "name": project, "domain": { "name": domain } } });
@@ -67,7 +67,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     };
     assert_eq!(dav(&["--upload-file", "/etc/hostname"]), 201);
     assert_eq!(dav(&PROPFIND_0), 207);
-    // The command line and ACLs know the same user.
+    // The same user exists for the command line and for ACLs.
     let known = server.cli(&["user", "list"]);
     let known = known.iter().flat_map(|row| row.as_array().cloned().unwrap_or_else(|| vec![row.clone()]));
     assert!(known.clone().any(|row| row["user"] == "ann@tenant"), "{:?}", known.collect::<Vec<_>>());
@@ -77,7 +77,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     let token = server.add_token("ann@tenant!laptop");
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
 
-    // After a right is removed, the next request is refused on every face.
+    // After a right is removed, the next request on every face is refused.
     let refused = |what: &str| assert!([401, 403, 404].contains(&dav(&PROPFIND_0)), "{what}");
     let gives = |path: &str| assert_eq!(api.call(&admin, "PUT", path, &Value::Null).0, 204);
     for path in [&role, &in_group] {

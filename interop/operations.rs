@@ -1,4 +1,4 @@
-//! The operation ledger: every process sees all active operations, operations of a killed process do not count, and no operation begins after a
+//! The operation ledger: every process sees all active operations, operations of a killed process are not counted, and no operation begins after a
 //! datastore was closed.
 //!
 //! `cargo xtask operations` is the campaign (10,000 schedules with killed processes; a datastore is closed and opened 10,000 times under load).
@@ -31,7 +31,7 @@ fn campaign(smoke: u64) -> u64 {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(smoke)
 }
 
-/// A pseudo-random sequence, the same in every run.
+/// A pseudo-random sequence, which is the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -128,7 +128,7 @@ fn a_server_that_is_killed_is_waited_for_no_longer() {
     slow.wait().unwrap();
 }
 
-/// Runs only as a child process of the test below: it enters and leaves datastores, as its standard input says.
+/// Runs only as a child process of the test below. Its standard input says when it begins and ends operations on datastores.
 #[test]
 fn a_process_that_enters_and_leaves() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -146,7 +146,7 @@ fn a_process_that_enters_and_leaves() {
                 inside.insert(id.parse().unwrap(), enter(store.parse().unwrap(), kind));
             }
             ["leave", id] => drop(inside.remove(&id.parse().unwrap())),
-            // Enters and leaves without end, until the process is killed.
+            // Begins and ends operations until the process is killed.
             ["storm"] => std::thread::scope(|scope| {
                 for thread in 0..2 {
                     let enter = &enter;
@@ -237,7 +237,7 @@ fn whatever_is_killed_the_ledger_counts_who_lives() {
                     (next, entered) = (next + 1, entered + 1);
                 }
                 _ => {
-                    // Two threads that enter and leave without end are killed soon, because the machine has other work.
+                    // Two threads that begin and end operations without a pause are killed soon, because other tests need the processor.
                     slot.take().unwrap().kill();
                     killed += 1;
                 }
@@ -288,14 +288,14 @@ fn switch(lmdb: &Lmdb, name: &DatastoreName, offline: bool) {
     lmdb.commit(&change).unwrap();
 }
 
-/// Violations under load: operations that began after the datastore was closed, and operations that ran while the ledger showed none.
+/// Failures under load: operations that began after the datastore was closed, and operations that the ledger did not show.
 struct Outcome {
     attempts: u64,
     late: u64,
     unseen: u64,
 }
 
-/// Two servers, each with threads that write as often as they are allowed to, while the datastore is closed and opened again and again.
+/// Two servers, each with threads that write as often as possible, while the datastore is closed and opened repeatedly.
 fn under_load(switches: u64, enters_first: bool) -> Outcome {
     let scratch = Scratch::new();
     let (place, name) = (scratch.path().join("operations"), "tank".parse::<DatastoreName>().unwrap());
@@ -310,7 +310,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
         if enters_first {
             return house.look_up(&name, OperationKind::Write).ok().map(|(_, guard)| guard);
         }
-        // The wrong order: the operation is judged first and counted afterwards.
+        // The wrong order: the operation is first judged and then counted.
         let record = lmdb.read(|view| Record::on(view, &name)).unwrap().unwrap();
         let ask = Ask { name: &name, kind: OperationKind::Write, phase: Phase::Entering };
         let permit = enfilade_datastore::open(&record, NOW, (&Mounts::default(), &FleetPlace::Alone), &ask);
@@ -329,7 +329,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
                     attempts.fetch_add(1, Ordering::Relaxed);
                     if let Some(guard) = guard {
                         inside.fetch_add(1, Ordering::SeqCst);
-                        // Late: the datastore was closed before the operation began, and was not opened since.
+                        // The operation is late: the datastore was closed before the operation began, and was not opened since.
                         let is_late = before % 2 == 1 && turn.load(Ordering::SeqCst) == before;
                         late.fetch_add(u64::from(is_late), Ordering::Relaxed);
                         std::thread::yield_now();
@@ -349,7 +349,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             while everybody(&place).iter().any(counted) || spare.active(&name).writers > 0 {
                 std::thread::yield_now();
             }
-            // If an operation is inside now, the ledger did not show it.
+            // If an operation is running now, the ledger did not show it.
             for _ in 0..20 {
                 unseen.fetch_add(u64::from(inside.load(Ordering::SeqCst) > 0), Ordering::Relaxed);
                 std::thread::yield_now();
@@ -358,7 +358,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             switch(&lmdb, &name, false);
         }
         stop.store(true, Ordering::SeqCst);
-        // LMDB does not allow that a store is closed while a thread that has read it ends. The scope waits only for the end of the closures.
+        // LMDB does not permit closing a store while a thread that has read from it ends. The scope waits only for the end of the closures.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [attempts, late, unseen] = [attempts, late, unseen].map(AtomicU64::into_inner);

@@ -1,4 +1,4 @@
-//! The Debian package: two builds are the same, lintian has nothing to say, and a clean Debian installs, updates, removes and purges it.
+//! The Debian package: two builds are identical, lintian reports nothing, and a clean Debian installs, updates, removes and purges the package.
 
 use crate::curl::PROPFIND_0;
 use crate::debian_root::{DebianRoot, both};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The version of a package that differs from the newest only in its version.
+/// The version of a package that differs from the newest package only in its version.
 const OLDER: &str = "0.0.1";
 
 /// The data directory of the server that the package installs.
@@ -29,7 +29,7 @@ impl Built {
     fn with(options: &[&str]) -> Self {
         let scratch = Scratch::new();
         let out = scratch.path().to_str().unwrap();
-        // The package takes the helper next to the binary.
+        // The package contains the helper, which is next to the binary.
         crate::privileged::program();
         let words = ["--out", out, "--binary", BINARY, "--compression", "gzip"];
         xtask::package::run(&[&words, options].concat()).unwrap();
@@ -200,7 +200,8 @@ fn a_clean_debian_installs_updates_removes_and_purges_the_package() {
     assert!(more.is_empty() && fewer.is_empty(), "left: {more:?}; removed: {fewer:?}");
 }
 
-/// The three commands of a new operator: install, set up, use. In the clean Debian systemd does not run, so the second command prints how to start.
+/// The three commands of a new operator: install, set up, use. Because systemd does not run in the clean Debian, the second command prints how to
+/// start the server.
 #[test]
 fn after_install_and_setup_a_client_of_the_new_user_works() {
     let Some((root, _built)) = debian() else { return };

@@ -1,4 +1,4 @@
-//! The HTML page in a real Chromium that is controlled like a user's browser, and with curl for the functions that need no JavaScript.
+//! The HTML page, in a real Chromium that is controlled like a user's browser, and with curl for the functions that need no JavaScript.
 
 use crate::curl::curl;
 use crate::server::{Scratch, Server, free_port};
@@ -40,7 +40,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!(curl(&server, &alice, "/dav/main/", &[]).status, 405, "a program gets no page");
     assert!(curl(&server, &alice, "/dav/", &HTML).text().contains("href=\"/dav/main/\""));
     assert_eq!(curl(&server, "", "/dav/main/", &HTML).status, 401);
-    // A refusal for a visible entry is explained, but not for a hidden one.
+    // The page explains a refusal for a visible entry, but not for a hidden entry.
     let why = |path: &str| {
         let answer = curl(&server, &alice, path, &[]);
         (answer.status, serde_json::from_slice::<Value>(&answer.body).unwrap_or_default())
@@ -54,7 +54,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
         says(&told).starts_with("Your role includes this right, but the access control list (ACL)"),
         "{told}"
     );
-    // The name of the visitor's own group replaces its SID; a user who is not in the group does not learn the name.
+    // The name of the visitor's group replaces the SID of the group. A user who is not in the group does not learn the name.
     server.cli(&["group", "add", "family"]);
     server.cli(&[
         "acl",
@@ -75,7 +75,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!(why("/dav/main/hidden?why=write").0, 404);
     assert_eq!(why("/dav/main/gone?why=write").0, 404);
     assert_eq!(why("/dav/main/?why=fly").0, 400);
-    // Requests as a page of another site would make the browser send them.
+    // A browser would send these requests for a page of another site.
     for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 204), ("none", 404)] {
         let header = format!("Sec-Fetch-Site: {site}");
         let asked = ["--request", "DELETE", "--header", &header];
@@ -90,7 +90,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
 /// A script that returns the beginning of the page's text, its log and its dialog.
 const TEXT: &str = "return document.body.innerText.slice(0, 300) + document.getElementById('log').innerText + document.querySelector('dialog').innerText";
 
-/// A browser and its driver, ended when dropped.
+/// A browser and its driver. Dropping the value ends both.
 struct Browser {
     child: Child,
     session: String,
@@ -253,7 +253,7 @@ fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     browser.click("dialog [value=yes]");
     browser.until("return !document.querySelector('[data-name=\\'made here\\']')");
     assert!(!main.join("made here").exists());
-    // A refused change is shown with its reason.
+    // The page shows the reason of a refused change.
     browser.go(&server.url("/dav/main/fixed/"));
     browser.click("#folder");
     browser.type_into("dialog input", "not here");

@@ -9,7 +9,7 @@ struct House {
 }
 
 impl House {
-    /// The rules are in the configuration file, so that commands obey them, too.
+    /// The rules are in the configuration file, because commands must apply them, too.
     fn with(rules: &[&str]) -> Self {
         let mut server = Server::start_with(&[WITHOUT_PENALTIES]);
         let config = format!("[identity]\npenalties = false\n[passwords]\n{}\n", rules.join("\n"));
@@ -18,7 +18,7 @@ impl House {
         House { server }
     }
 
-    /// Sets the password by a command. Returns the error text if it is refused.
+    /// Sets the password by a command. Returns the error text if the command is refused.
     fn set(&self, verb: &str, password: &str) -> Result<(), String> {
         let output = self
             .server
@@ -86,7 +86,7 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     let (status, body, _) = house.login("ann", "given-1", Value::Null);
     let expected = format!("The password is expired and needs to be changed for user: {}.", house.ann());
     assert_eq!((status, message(&body)), (401, expected.as_str()));
-    // Without the right password a client learns nothing.
+    // With a wrong password, a client does not learn that the password has expired.
     let (status, body, _) = house.login("ann", "wrong-1", Value::Null);
     assert_eq!((status, message(&body)), (401, "The request you have made requires authentication."));
     assert!(house.server.log().contains("\"ID25\""));
@@ -104,11 +104,12 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     assert_eq!(house.change("own-pw-1", "own-pw-2").0, 204);
     assert_eq!(house.change("own-pw-2", "given-1").0, 204);
 
-    // Tokens and users show when the password expires.
+    // The answers about tokens and users contain the expiry of the password.
     let (status, body, token) = house.login("ann", "given-1", Value::Null);
     let until = body["token"]["user"]["password_expires_at"].as_str().unwrap_or_default().to_owned();
     assert!(status == 201 && until.ends_with(".000000Z"), "{body}");
-    // A password set by an administrator ends sessions, and must be changed again.
+    // An administrator sets a password: the sessions of the user end, and the user must change the password
+    // again.
     house.set("passwd", "given-2").unwrap();
     assert_eq!((house.whoami("given-1"), house.whoami("given-2")), (401, 401));
     let own = format!("X-Auth-Token: {}", token.unwrap());

@@ -1,4 +1,4 @@
-//! A client that guesses passwords is delayed, then blocked, and other clients are not affected.
+//! A client that guesses passwords is delayed, then blocked. Other clients are not affected.
 
 use crate::curl::{PROPFIND_0, command, curl};
 use crate::server::Server;
@@ -16,7 +16,7 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
     let server = Server::start();
     let alice = server.add_user("alice", "DatastoreReader");
     server.cli_output(&["user", "passwd", "alice@local", "--password-stdin"], "correct horse\n");
-    // The guesses are sent at the same time, so that the delays do not add up.
+    // The guesses are sent at the same time, because their delays would add up otherwise.
     let guesses: Vec<_> = (0..25)
         .map(|n| {
             let mut guess = command(&server, &format!("u{n}@local!x:wrong"));
@@ -36,11 +36,11 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
         .iter()
         .find_map(|line| line.to_ascii_lowercase().strip_prefix("retry-after: ")?.parse().ok());
     assert!(retry.is_some_and(|seconds: u64| (1..=60).contains(&seconds)), "{barred:?}");
-    // A client at a blocked address must not cause slow hashes; a generated secret needs none and is accepted.
+    // A client at a blocked address must not cause slow hashes. A generated secret needs no slow hash, so it is accepted.
     assert_eq!(status(&server, "alice@local:correct horse", &[]), 429);
     assert_eq!(status(&server, &alice, &[]), 207);
     assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
-    // The server now remembers the password, but refuses it from the blocked address: otherwise it could be guessed there without a delay.
+    // The server now remembers the password, but refuses it from the blocked address. Otherwise a client could guess it there without a delay.
     for password in ["correct horse", "correct mule"] {
         assert_eq!(status(&server, &format!("alice@local:{password}"), &[]), 429);
     }
@@ -62,7 +62,7 @@ fn an_account_somebody_else_guesses_at_lets_its_owner_in_at_once() {
     assert!(start.elapsed() >= Duration::from_secs(1));
     assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
     assert!(start.elapsed() >= Duration::from_secs(4));
-    // The first delay would be a second. On a busy machine a login may take as long, so one fast login of five is enough.
+    // The first delay would be a second. On a busy machine, a login may take this long without a delay, so one fast login of five is enough.
     let is_at_once = |_| {
         let owner = Instant::now();
         assert_eq!(status(&server, &alice, &[]), 207);
@@ -123,7 +123,7 @@ fn penalties_of_all_servers_are_listed_and_cleared() {
     assert_eq!(penalised(&server, &["clear", "admin@local"]), ["admin@local delayed"]);
     assert!(penalised(&server, &["clear"]).len() >= 20);
     assert_eq!(penalised(&server, &["list"]), Vec::<String>::new());
-    // A killed server leaves its socket; the next server replaces it.
+    // A killed server leaves its socket behind, and the next server replaces the socket.
     other.kill().unwrap();
     other.wait().unwrap();
     let (mut next, _) = server.another_with_address(&[]);

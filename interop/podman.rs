@@ -1,15 +1,16 @@
-//! Podman, with storage of its own, and with the options that it needs on this machine.
+//! Podman with separate storage, and with the options that it needs on this machine.
 
 use crate::debian_root::both;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A machine that is itself a container may not raise limits, and may have the older control groups.
+/// If this machine is a container, Podman may not raise limits, and the machine may have version 1 of the
+/// control groups.
 const LESS: [&str; 3] = ["--cgroupns=host", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
 
 pub(crate) struct Podman {
     place: PathBuf,
-    /// Options before the command.
+    /// Options that precede the command.
     before: Vec<&'static str>,
     /// Options of `run`.
     of_run: Vec<&'static str>,

@@ -1,4 +1,5 @@
-//! The helper process: a server without any capability does with it what needs one, and the helper does nothing else for a process that was taken over.
+//! The helper process. A server without capabilities uses the helper for the operations that need a capability. If an attacker controls the server,
+//! the helper still does nothing else.
 
 use crate::server::{BINARY, Scratch, short_passwords, wait_until};
 use enfilade_access::{SecurityDescriptor, from_sddl};
@@ -38,7 +39,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper as its unit does: with a user of its own, these three capabilities, and the listening socket as standard input.
+    /// Starts the helper like its systemd unit: as a separate user, with these three capabilities, and with the listening socket as standard input.
     fn start(directory: &Path, user: u32, ports: &[u16]) -> Self {
         let socket = directory.join("helper.sock");
         let _ = std::fs::remove_file(&socket);
@@ -68,7 +69,7 @@ impl Drop for Helper {
     }
 }
 
-/// A server of a user without rights, and its data directory.
+/// A server that runs as a user without rights, and its data directory.
 struct Unprivileged {
     scratch: Scratch,
     child: Option<Child>,
@@ -147,7 +148,7 @@ impl Unprivileged {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// Sends a request of the administrator; returns the status.
+    /// Sends a request of the administrator. Returns the status.
     fn curl(&self, path: &str, arguments: &[&str]) -> u16 {
         let login = format!("admin@local:{}", self.told["password"].as_str().unwrap_or("adminadmin"));
         let url = format!("http://{}{path}", self.told["plain_listen"].as_str().unwrap());
@@ -196,12 +197,13 @@ fn a_server_without_capabilities_writes_acls_of_samba_with_the_helper() {
     assert_eq!(server.curl("/dav/main/a", &["-T", "/etc/hosts"]), 201);
     let first = acl_of(&root.join("a"), "security.NTACL").unwrap();
     assert_eq!(acl_of(&root.join("a"), "user.NTACL"), None);
-    // The ACL stays when the content is replaced, and a folder gets one, too.
+    // The ACL stays when the content is replaced. A folder gets an ACL, too.
     assert_eq!(server.curl("/dav/main/a", &["-T", "/etc/passwd"]), 204);
     assert_eq!(acl_of(&root.join("a"), "security.NTACL").unwrap(), first);
     assert_eq!(server.curl("/dav/main/d", &["-X", "MKCOL"]), 201);
     assert!(acl_of(&root.join("d"), "security.NTACL").is_some());
-    // After a listing, the kernel reports the changes on its file system, if it is of a kind on which the server relies on that.
+    // After a listing, the kernel reports changes on the file system of the listing, if the server relies on these reports for this type of file
+    // system.
     assert_eq!(server.curl("/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 1"]), 207);
     let queues: Vec<PathBuf> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
@@ -213,7 +215,7 @@ fn a_server_without_capabilities_writes_acls_of_samba_with_the_helper() {
     let kind = rustix::fs::statfs(&root).unwrap().f_type as u32;
     let is_marked = std::fs::read_to_string(&queues[0]).unwrap().contains("fanotify sdev:");
     assert_eq!(is_marked, [0xef53, 0x5846_5342].contains(&kind), "{kind:x}");
-    // A helper that is started again is used again.
+    // The server uses the helper again after the helper was restarted.
     drop(helper);
     assert_eq!(server.curl("/dav/main/b", &["-T", "/etc/hosts"]), 500);
     wait_until(Duration::from_secs(10), "the reason in the log", || {
@@ -223,7 +225,7 @@ fn a_server_without_capabilities_writes_acls_of_samba_with_the_helper() {
     helper = Helper::start(server.scratch.path(), USER, &[]);
     assert_eq!(server.curl("/dav/main/b", &["-T", "/etc/hosts"]), 201);
     assert_eq!(acl_of(&root.join("b"), "security.NTACL").unwrap(), first);
-    // A command of the user of the server asks the helper, too.
+    // A command of the server's user asks the helper, too.
     server.run(Some(&helper.socket), &["acl", "set", "main", "/b", "allow admin@local full"]);
     assert_ne!(acl_of(&root.join("b"), "security.NTACL").unwrap(), first);
     let doctor = server.run(Some(&helper.socket), &["doctor"]);
@@ -250,7 +252,7 @@ fn a_new_file_with_an_nfs4_acl_is_given_to_its_maker_by_the_helper() {
     assert_eq!(server.curl("/dav/numbers/a", &["-T", "/etc/hosts"]), 201, "{}", server.log());
     assert_eq!(std::fs::metadata(place.join("a")).unwrap().uid(), 70_000);
     assert!(acl_of(&place.join("a"), "user.nfs4acl_xdr").is_some());
-    // Without the helper, no such file is made.
+    // Without the helper, this file is not created.
     drop(helper);
     assert_eq!(server.curl("/dav/numbers/b", &["-T", "/etc/hosts"]), 500);
     assert!(!place.join("b").exists());
@@ -277,7 +279,7 @@ fn a_port_below_1024_is_opened_by_the_helper() {
     assert_eq!(server.curl("/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]), 207);
 }
 
-/// What an attacker who has taken over the server can ask for.
+/// The requests that an attacker could send to the helper from the server.
 #[test]
 fn the_helper_does_nothing_else() {
     if !is_root() {
@@ -301,7 +303,7 @@ fn the_helper_does_nothing_else() {
         connection.ask(request, about.map(|about| about.as_fd())).map(drop).err()
     };
     let (root, real) = (opened(place, OFlags::RDONLY), opened(&file, OFlags::RDONLY));
-    // Before the server has a root in this mount, nothing may be done in it.
+    // The helper refuses everything in this mount until the server has registered a root there.
     assert_eq!(ask(&set, Some(&real)), Some(Errno::XDEV));
     assert_eq!(ask(&Request::Root, Some(&real)), Some(Errno::NOTDIR));
     assert_eq!(ask(&Request::Root, Some(&root)), None);
@@ -326,7 +328,7 @@ fn the_helper_does_nothing_else() {
     }
     let path_only = opened(&file, OFlags::PATH);
     assert_eq!(ask(&set, Some(&path_only)), Some(Errno::BADF));
-    // A file of another user is not taken from its owner, and no program that runs as its owner is given away.
+    // The helper does not give away a file of another user, or a set-user-ID program.
     let of_others = opened(&others, OFlags::RDONLY);
     assert_eq!(ask(&give(4321, 4321), Some(&of_others)), Some(Errno::ACCESS));
     assert_eq!(std::fs::metadata(&others).unwrap().uid(), 1234);
@@ -349,13 +351,13 @@ fn the_helper_does_nothing_else() {
     let other = said(USER, script);
     assert!(other == "0" || other.contains("Broken pipe") || other.contains("reset by peer"), "{other}");
     assert_eq!(said(0, script), "4");
-    // A message that is no request ends the connection.
+    // A malformed message ends the connection.
     for bytes in ["b'\\x00'", "b'\\x09'", "b'\\x01x'", "b'\\x04abc'", "b'\\x02' + b'a' * 65537"] {
         assert_eq!(said(0, &script.replace("b'\\x05'", bytes)), "0", "{bytes}");
     }
 }
 
-/// The helper and door 4 have the same opinion of every blob that differs in one byte from a good one.
+/// The helper and door 4 agree about every blob that differs from a valid blob in one byte.
 #[test]
 fn the_helper_knows_the_same_acls_as_door_4() {
     let text =
@@ -376,7 +378,7 @@ fn the_helper_knows_the_same_acls_as_door_4() {
     assert!(refused > 1_000, "{refused}");
 }
 
-/// The units of the package are valid, and let the server and the helper do little.
+/// The units of the package are valid, and restrict the server and the helper.
 #[test]
 fn the_units_are_valid_and_tight() {
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
@@ -389,7 +391,7 @@ fn the_units_are_valid_and_tight() {
     };
     let mut units = Vec::new();
     for name in ["enfilade.service", "enfilade-privileged.service", "enfilade-privileged.socket"] {
-        // The programs are not installed here.
+        // The programs are not installed on this machine.
         let text = std::fs::read_to_string(packaging.join(name)).unwrap();
         let text = text
             .replace("/usr/lib/enfilade/enfilade-privileged", "/bin/true")
@@ -401,7 +403,7 @@ fn the_units_are_valid_and_tight() {
     let names: Vec<&str> = units.iter().map(String::as_str).collect();
     let (is_valid, said) = analyze(&[&["verify", "--man=no"], names.as_slice()].concat());
     assert!(is_valid && !said.contains("enfilade"), "{said}");
-    // In tenths: the server at most 2.0, the helper at most 2.3, because of its four capabilities.
+    // The limits are in tenths: at most 2.0 for the server, and at most 2.3 for the helper, because it has four capabilities.
     for (unit, most) in [(names[0], "20"), (names[1], "23")] {
         let (is_tight, said) = analyze(&["security", "--offline=yes", &format!("--threshold={most}"), unit]);
         assert!(is_tight, "{unit}: {said}");

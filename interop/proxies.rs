@@ -1,4 +1,4 @@
-//! The server behind nginx, HAProxy and Caddy with the recipes of docs/proxies.md.
+//! The server behind nginx, HAProxy and Caddy, with the configurations of docs/proxies.md.
 
 use crate::curl::{PROPFIND_0, command};
 use crate::proxy::{Proxy, nginx_around};
@@ -17,7 +17,7 @@ const TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1");
 const UNIX_TRUSTED: (&str, &str) = ("ENFILADE_HTTP__TRUSTED_PROXIES", "unix");
 const PLAIN_LISTEN: &str = "ENFILADE_TLS__PLAIN_LISTEN";
 
-/// The path of a socket in the directory, as `plain_listen` has it.
+/// The path of a socket in the directory, in the form of the key `plain_listen`.
 fn socket_in(directory: &Path) -> String {
     format!("unix:{}", directory.join("http.sock").display())
 }
@@ -34,7 +34,7 @@ fn path_of(server: &Server) -> &str {
     server.plain.strip_prefix("unix:").unwrap()
 }
 
-/// A recipe of the page, with the addresses and the certificate of this test.
+/// A configuration of the page, with the addresses and the certificate of this test.
 fn recipe(kind: &str, server: &Server, address: &str) -> String {
     let (_, after) = PAGE.split_once(&format!("```{kind}\n")).unwrap();
     let (text, _) = after.split_once("```").unwrap();
@@ -77,7 +77,7 @@ fn start(kind: &str, server: &Server) -> Proxy {
     Proxy::start(kind, &directory, "configuration", address)
 }
 
-/// Sends a request from this address of the machine. Returns status and body.
+/// Sends a request from this address of the machine. Returns the status and the body.
 fn ask(server: &Server, login: &str, from: &str, url: &str, arguments: &[&str]) -> (String, String) {
     let mut command = command(server, login);
     command
@@ -174,7 +174,7 @@ fn blocks_alone(server: &Server, kind: &str) {
     let login = "alice@local:correct horse";
     assert_eq!(ask(server, login, "127.0.0.3", &url, &[]).0, "429");
     assert_eq!(ask(server, login, "127.0.0.2", &url, &[]).0, "200");
-    // The connection of the proxy is the one on which alice was just let in.
+    // The proxy reuses the connection on which alice was accepted.
     assert_eq!(ask(server, login, "127.0.0.3", &url, &[]).0, "429");
 }
 
@@ -209,7 +209,7 @@ fn headers_count_only_from_a_trusted_proxy() {
     assert!(peers(&server, "admin@local!test")[0].starts_with("127.0.0.4:"), "{}", server.log());
     assert_eq!(ignored(&server), "2");
 
-    // Several proxies in a row; the last one opened the connection.
+    // The request passed several proxies. The last proxy opened the connection.
     let answer = say(
         &server,
         "/v3",
@@ -229,7 +229,7 @@ fn headers_count_only_from_a_trusted_proxy() {
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(reason), "{headers} {answer}");
     }
     until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 5);
-    // A port of its own.
+    // The header contains a port.
     let answer = say(
         &server,
         "/v3",
@@ -318,7 +318,7 @@ fn a_redirect_leads_to_the_host_that_the_client_used() {
     assert!(status == "400" && text.contains("let the proxy connect to `plain_listen`"), "{status} {text}");
 }
 
-/// A request over the Unix socket; status and body.
+/// A request over the Unix socket. Returns the status and the body.
 fn over_socket(server: &Server, login: &str, path: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let mut command = command(server, login);
     command
@@ -346,7 +346,7 @@ fn over_a_unix_socket_a_request_without_a_client_is_refused() {
     }
     until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 4);
     assert_eq!(server.log().matches("\"peer\":\"unix\"").count(), 4, "{}", server.log());
-    // No limit of an address counts. The kernel sends large files, also to a slow client.
+    // Limits for an address do not apply. The kernel sends large files, also to a slow client.
     let held: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect(path_of(&server)).unwrap()).collect();
     let content: Vec<u8> = (0..24 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::fs::write(server.data().join("datastores/main/large"), &content).unwrap();
@@ -380,7 +380,7 @@ fn a_unix_socket_is_replaced_only_if_nobody_listens_on_it() {
         "{text}"
     );
     assert!(UnixStream::connect(&path).is_ok());
-    // A killed server leaves its file.
+    // A killed server leaves its socket behind.
     first.stop();
     assert!(path.exists());
     let mut second = Server::start_with(&environment);
@@ -388,7 +388,7 @@ fn a_unix_socket_is_replaced_only_if_nobody_listens_on_it() {
     signal("TERM", second.pid());
     assert!(second.wait().success());
     assert!(!path.exists());
-    // A file of another kind, and a socket of another program that ended.
+    // The path of the socket is a file of another kind, or the socket of another program that ended.
     std::fs::write(&path, "content").unwrap();
     assert!(refused(&other).contains("is not a socket"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "content");

@@ -5,14 +5,14 @@ use crate::server::{Server, WITHOUT_PENALTIES};
 use std::path::Path;
 use std::process::Command;
 
-/// The directory of the Python clients and their dependencies, which are downloaded once.
+/// The directory of the Python clients and their dependencies. These packages are downloaded once.
 pub(crate) fn python_path() -> std::path::PathBuf {
     from_pypi("requirements.txt", "target/interop-python")
 }
 
-/// A directory with the packages that this file of requirements lists. They are downloaded once.
+/// A directory with the packages that this file of requirements lists. The packages are downloaded once.
 pub(crate) fn from_pypi(requirements: &str, place: &str) -> std::path::PathBuf {
-    // One test installs them, the others wait.
+    // One test installs the packages, and the other tests wait.
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _turn = TURN.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -57,7 +57,7 @@ pub(crate) fn drive_datastores(server: &Server, home: &Server, more: &[&str]) {
 
 #[test]
 fn proxmoxer_works_with_users_tokens_and_roles() {
-    // Users and tokens are in the facts in the first round, in edited files in the second.
+    // In the first round, users and tokens are in the facts. In the second round, they are in edited files.
     for with_files in [false, true] {
         let server = Server::start_with(&[WITHOUT_PENALTIES]);
         if with_files {
@@ -110,7 +110,7 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     assert_eq!((by_token("bob@local/token/other", "POST"), by_token("bob@local", "GET")), (403, 403));
     assert_eq!((call("admin@local", &[]).status, call("bob@local", &["-X", "DELETE"]).status), (403, 403));
     assert_eq!(call("bob@local", &["-X", "PUT", "--data", "enable=1"]).status, 403);
-    // Errors name the parameter; an unauthenticated client learns nothing.
+    // Errors name the parameter. An unauthenticated client gets no details.
     let wrong = call("bob@local/token/x", &["-X", "POST", "--data", "expire=soon"]);
     assert_eq!(
         (wrong.status, wrong.text().as_str()),
@@ -157,7 +157,7 @@ fn proxmoxer_works_with_a_password_and_tickets() {
     };
     assert_eq!(status("/api2/json/access/users", &[]), 200);
     assert_eq!(status("/api2/json/access/users", &["-d", "userid=eve@local"]), 401, "no CSRF token");
-    // Cookies are accepted only on the API whose clients send them.
+    // Cookies are accepted only on the API that issues them.
     assert_eq!(status("/whoami", &[]), 401);
     assert_eq!(status("/dav/main/", &[]), 401);
     // A second credential in the same request is refused.
@@ -169,7 +169,7 @@ fn proxmoxer_works_with_a_password_and_tickets() {
     assert_eq!(mount(), 207);
     server.cli(&["session", "end", "admin@local"]);
     assert_eq!((status("/api2/json/access/users", &[]), mount()), (401, 401));
-    // A refused login gets no ticket, and a ticket is valid only for its user.
+    // A refused login gets no ticket. A ticket is valid only for its user.
     let login = |user: &str, password: &str| {
         let (user, password) = (format!("username={user}"), format!("password={password}"));
         let arguments = ["--data-urlencode", &user, "--data-urlencode", &password];

@@ -1,4 +1,4 @@
-"""How the scripts in this directory call the server. Their arguments: port, certificate, token id, secret, and further ones of each script."""
+"""Calls of the Proxmox API for the scripts in this directory. Arguments of each script: port, certificate, token id, secret, and further arguments."""
 
 import sys
 

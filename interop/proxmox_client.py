@@ -1,4 +1,4 @@
-"""What a script with proxmoxer does: users, tokens, roles. Arguments: port, certificate, token id, secret."""
+"""A script with proxmoxer that changes users, tokens and roles. Arguments: port, certificate, token id, secret."""
 
 from proxmox_api import SECRET, TOKEN, api, refused
 

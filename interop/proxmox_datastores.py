@@ -1,4 +1,4 @@
-"""What a script with proxmoxer does with datastores. Arguments: port, certificate, token id, secret, a directory to make stores in, and `elsewhere` if the
+"""A script with proxmoxer that changes datastores. Arguments: port, certificate, token id, secret, a directory for datastores, and `elsewhere` if the
 server is a member of a fleet and another member serves the datastores."""
 
 import os
@@ -10,7 +10,7 @@ PLACE, *ELSEWHERE = REST
 admin = api(TOKEN, SECRET)
 config = admin.config.datastore
 
-# Make, look, change, with the properties of the original.
+# Creates, reads and changes a datastore, with the properties of Proxmox Backup Server.
 path = os.path.join(PLACE, "tank")
 config.post(name="tank", path=path, comment="two words", **{"gc-schedule": "daily", "keep-last": 3})
 assert os.path.isdir(path)
@@ -29,14 +29,14 @@ assert shown["comment"] == "other words" and "gc-schedule" not in shown and show
 assert "cannot be changed" in refused(400, config("tank").put, path="/elsewhere")
 assert "detected modified" in refused(400, config("tank").put, comment="late", digest="0" * 64)
 
-# How it is.
+# The status of the datastore.
 status = admin.admin.datastore("tank").status.get()
 assert status["total"] >= status["used"] + status["avail"] > 0, status
 assert admin.admin.datastore("tank")("active-operations").get() == {"read": 0, "write": 0}
 listed = {store["store"]: store for store in admin.admin.datastore.get()}
 assert listed["tank"]["mount-status"] == "nonremovable" and listed["tank"]["maintenance"] is None, listed
 
-# Maintenance, and the way out of it.
+# The maintenance modes, and their end.
 config("tank").put(**{"maintenance-mode": "type=offline,message=new disks"})
 listed = {store["store"]: store for store in admin.admin.datastore.get()}
 assert "offline" in listed["tank"]["maintenance"], listed
@@ -47,7 +47,7 @@ config("tank").put(**{"maintenance-mode": "type=delete"})
 refused(503, admin.admin.datastore("tank").status.get)
 assert "cannot be ended" in refused(400, config("tank").put, delete="maintenance-mode")
 assert "cannot be ended" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
-# What is wrong with one store is said of that one.
+# The error of a datastore does not affect the other datastores in the list.
 usage = {store["store"]: store for store in admin.status("datastore-usage").get()}
 assert "error" in usage["tank"], usage
 if ELSEWHERE:
@@ -66,7 +66,7 @@ assert there.replace("main", "") == refused(403, eve.admin.datastore("none").sta
 refused(403, eve.config.datastore.post, name="mine", path=path + "3")
 refused(403, eve.config.datastore("main").put, comment="mine")
 refused(403, eve.config.datastore("main").delete)
-# By role: the owner first, then the token.
+# The role must be assigned to the owner and to the token.
 for authid in ("eve@local", "eve@local!work"):
     admin.access.acl.put(path="/datastore/main", role="DatastoreAudit", **{"auth-id": authid})
 assert [store["store"] for store in eve.admin.datastore.get()] == ["main"]

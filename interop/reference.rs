@@ -63,7 +63,7 @@ fn one_row_for_a_person() {
     );
 }
 
-/// `config reference WORD` looks in both tables of the configuration.
+/// `config reference WORD` searches both tables of the configuration.
 #[test]
 fn keys_and_limits_are_found_by_a_part_of_their_name() {
     for (word, row) in
@@ -77,7 +77,7 @@ fn keys_and_limits_are_found_by_a_part_of_their_name() {
     assert!(!unknown.status.success() && unknown.stdout.is_empty(), "{unknown:?}");
 }
 
-/// Every code has one row, and every refusal has a status, except those of door 1, which end the handshake.
+/// Every code has one row. Every refusal has a status, except refusals of door 1, which end the handshake.
 #[test]
 fn every_refusal_has_a_status() {
     let reference: Value = serde_json::from_str(&reference(&["refusals", "--json"])).unwrap();
@@ -89,7 +89,7 @@ fn every_refusal_has_a_status() {
     }
 }
 
-/// The operations listener shows the metrics of the table in its order, each with the labels of the table.
+/// The operations listener lists the metrics of the table in the order of the table, with the labels of the table.
 #[test]
 fn metrics_are_those_of_the_reference() {
     let server = crate::server::Server::start();

@@ -1,4 +1,4 @@
-//! The output of `user access` and `revoke` agrees with the server: each credential is tried before and after the revocation.
+//! The output of `user access` and `revoke` agrees with the server: the test tries each credential before and after the revocation.
 
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};
@@ -72,7 +72,7 @@ impl World {
         world
     }
 
-    /// Records a session of alice. Returns whether there is one.
+    /// Records a session of alice. Returns whether a session was issued.
     fn note(&self, token: Option<String>) -> bool {
         let audit_id =
             |token: &str| self.cloud.stands(token).unwrap()["audit_ids"][0].as_str().unwrap().to_owned();
@@ -88,7 +88,7 @@ impl World {
         curl(&self.cloud.server, login, "/whoami", &[]).status == 200
     }
 
-    /// Whether a credential works, when it is used as by a client.
+    /// Whether a credential works. It is used like a client would use it.
     fn works(&self, way: &str, name: &str) -> bool {
         let by_trust = |who: &str| self.login(who, json!({ "OS-TRUST:trust": { "id": name } }));
         match way {
@@ -134,7 +134,7 @@ impl World {
         stands.map(|(_, id)| id.clone()).collect()
     }
 
-    /// Tries every credential that `user access` lists, and compares the results. Returns the kinds of those that work.
+    /// Tries every credential that `user access` lists, and compares the results. Returns the kinds of the working credentials.
     fn check(&self, what: &str) -> Vec<String> {
         let said = self.access();
         let listed = self.cloud.server.cli(&["session", "list", ALICE]);
@@ -192,7 +192,7 @@ fn what_revoke_says_is_what_the_server_does() {
     let (server, work) = (&world.cloud.server, || project("work", "default"));
     assert_eq!(world.check("at first"), EVERY);
 
-    // A token and then the whole user are disabled and enabled.
+    // A token, and then the whole user, is disabled and enabled.
     server.cli(&["token", "set", &format!("{ALICE}!phone"), "--disable"]);
     assert_eq!(world.check("a token disabled").len(), EVERY.len() - 1);
     server.cli(&["token", "set", &format!("{ALICE}!phone"), "--enable"]);
@@ -254,7 +254,7 @@ fn what_revoke_says_is_what_the_server_does() {
     assert!(listed.contains("ISSUED UP TO") && listed.contains("up to one minute in the future"), "{listed}");
 }
 
-/// One EC2 key or one trust is ended by the name that `user access` shows, and nothing else.
+/// The name that `user access` shows ends one EC2 key or one trust, and no other credential.
 #[test]
 fn one_ec2_key_or_one_trust_is_ended_alone() {
     let world = World::new();
@@ -263,7 +263,7 @@ fn one_ec2_key_or_one_trust_is_ended_alone() {
         let ways = said["ways"].as_array().unwrap().clone();
         ways.into_iter().find(|way| way["way"] == kind).map(|way| way["name"].as_str().unwrap().to_owned())
     };
-    // The name is the access key, as programs have it, and not the digest.
+    // The name is the access key that programs use, not its digest.
     assert_eq!(named("EC2 key"), Some(world.key.0.clone()));
     let said = world.revoke(&["ec2-key", &world.key.0]);
     assert_eq!((&said["revoked"], &said["ended"]["ec2_keys"]), (&json!("EC2 key"), &json!(1)), "{said}");
@@ -338,7 +338,7 @@ fn approved(cloud: &Cloud, consumer: &Key, project: &str, nonce: u32) -> Key {
     ask("/v3/OS-OAUTH1/access_token", Some(&request), told["token"]["oauth_verifier"].as_str())
 }
 
-/// One OAuth access token is ended by the name that `user access` shows, and nothing else.
+/// The name that `user access` shows ends one OAuth access token, and no other credential.
 #[test]
 fn one_access_token_is_ended_alone() {
     let cloud = Cloud::start();
@@ -381,7 +381,7 @@ fn one_access_token_is_ended_alone() {
     assert!(!output.status.success() && why.contains("there is no OAuth access token"), "{why}");
 }
 
-/// No credential and no trust depends on the mark of an audit id that no session has.
+/// Some credentials and trusts have no audit id of a session. A mark of the audit id zero does not end them.
 #[test]
 fn a_mark_of_the_audit_id_zero_ends_nothing() {
     let world = World::new();
@@ -450,11 +450,11 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     assert_eq!((world.standing(), world.check("everything revoked")), (BTreeSet::new(), Vec::new()));
     assert_eq!(world.access()["ways"], json!([]));
     assert!(world.told(&["user", "access", ALICE]).contains("this user has no password"));
-    // The lock of the file is gone.
+    // The file has no lock any more.
     let admin = format!("admin@local:{}", server.password);
     let arguments = ["--request", "LOCK", "--data", LOCK, "--header", "Depth: 0"];
     assert_eq!(curl(server, &admin, "/dav/main/file", &arguments).status, 200);
-    // The command names the command that lets the user log in again.
+    // The output contains the command that lets the user log in again.
     let told = world.told(&["revoke", "user", ALICE, "--everything"]);
     assert!(told.contains("to let a user log in again: enfilade user passwd alice@Default"), "{told}");
     let output = server.cli_output(&["user", "passwd", ALICE, "--password-stdin"], "pw");
@@ -463,7 +463,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     world.note(Some(world.login("alice", project("work", "default")).unwrap()));
     assert_eq!(world.standing().len(), 1, "roles and memberships stayed");
 
-    // A trust can be used only in a session by password, so a user without a password cannot use one.
+    // A trust can be used only in a session by password. Therefore a user without a password cannot use a trust.
     let carol = server.cli(&["user", "add", "carol@Default"])[0]["id"].as_str().unwrap().to_owned();
     let [_, bob, work] = &world.ids;
     let trust = json!({
@@ -504,7 +504,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     assert_eq!(access["ways"][0]["why_not"], "the user is disabled", "{access}");
 }
 
-/// For a user in `user.cfg`, the tokens, their secrets and their roles are deleted in the files, and nothing else.
+/// For a user in `user.cfg`, the tokens, their secrets and their roles are deleted in the files. Other records stay.
 #[test]
 fn everything_of_a_user_of_user_cfg_is_deleted_in_the_files() {
     let prepare = |data: &std::path::Path| {

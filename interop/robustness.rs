@@ -1,4 +1,4 @@
-//! Input of attackers and broken clients: each request is answered with a 4xx status, the server continues, and no file outside the root is used.
+//! Input of attackers and broken clients. Each request is answered with a 4xx status, the server continues, and no file outside the root is used.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
@@ -65,7 +65,7 @@ fn a_header_of_a_megabyte() {
         let answer = curl(&setup.server, &setup.token, "/dav/main/", &["--header", &header]);
         assert_eq!(answer.status, 431, "{lines} of {bytes}");
     }
-    // The header is one line, which curl does not send.
+    // The header is a single malformed line, which curl would not send.
     let mut stream = std::net::TcpStream::connect(&setup.server.plain).unwrap();
     let request = format!("GET /dav/main/ HTTP/1.1\r\nHost: x\r\nX-Large: {}\r\n\r\n", "x".repeat(1 << 20));
     stream.write_all(request.as_bytes()).unwrap();
@@ -152,7 +152,7 @@ fn wrong_and_doubled_credentials() {
     assert_eq!((&password, &nobody), (&wrong, &wrong));
     assert!(wrong.head.iter().any(|line| line.starts_with("www-authenticate: Basic")), "{wrong:?}");
     assert_eq!(curl(server, "", "/dav/main/", &PROPFIND_0).status, 401);
-    // A browser repeats a name until it gets 401, so a name that no account can have is refused like any wrong name.
+    // A browser repeats a name until it gets 401. Therefore a name that no account can have is refused like any wrong name.
     for name in ["al ice", "alice@", "alice@x", "@local", "a/b", "", "alice@local!", "\u{e9}\u{1}"] {
         let basic = base64(format!("{name}:wrong").as_bytes());
         let header = format!("Authorization: Basic {basic}");
@@ -161,7 +161,7 @@ fn wrong_and_doubled_credentials() {
     }
     for second in ["Authorization: Basic YUBsb2NhbDp4", "X-Auth-Token: x", "Cookie: a=b"] {
         let arguments = [&PROPFIND_0[..], &["--header", second]].concat();
-        // curl omits its own `Authorization` if another one is given, so both are given as headers.
+        // curl omits its own `Authorization` if another one is given. Therefore both are given as headers.
         let own = format!("Authorization: Basic {}", base64(setup.token.as_bytes()));
         let answer = curl(server, "", "/dav/main/", &[&arguments[..], &["--header", &own]].concat());
         assert_eq!(answer.status, 400, "{second}: {}", answer.text());
@@ -316,7 +316,7 @@ fn headers_that_make_no_sense_in_every_combination() {
 #[test]
 fn thousands_of_connections_that_say_nothing() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // In CI other tests need descriptors and time, too, so there are fewer connections.
+    // In CI, other tests need descriptors and time, too, so there are fewer connections.
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
     let idle: usize = if is_campaign { 10_000 } else { 500 };
     if is_campaign {
@@ -352,7 +352,7 @@ fn thousands_of_connections_that_say_nothing() {
 #[test]
 fn an_upload_that_trickles_is_ended() {
     let mut setup = setup();
-    // A second server, whose limit allows such a slow upload.
+    // A second server with a limit that permits such a slow upload.
     let patient = Server::start_with(&[TRICKLE]);
     let token = patient.add_token("admin@local!test");
     let (mut stream, sender) = trickle(&setup.server, &setup.token);

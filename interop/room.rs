@@ -1,4 +1,4 @@
-//! A running upload reserves about as much space as it has received, and not more. A request that waits for a disk delays no other request.
+//! A running upload reserves about as much additional space as it has received. A request that waits for a disk delays no other request.
 
 use crate::curl::curl;
 use crate::limits::start;
@@ -32,7 +32,7 @@ fn an_upload_holds_no_more_room_than_came() {
     let (server, token) = start(&[]);
     let place = server.scratch.path().join("small");
     server.cli(&["datastore", "create", "small", "--path", place.to_str().unwrap(), "--quota", "10M"]);
-    // Clients that declare much and send little do not use up the quota.
+    // Clients that declare a large length and send little do not use up the quota.
     let slow: Vec<TcpStream> =
         (0..8).map(|n| begin(&server, &token, &format!("/dav/small/slow{n}"), 9_000_000, 1)).collect();
     std::thread::sleep(Duration::from_millis(500));
@@ -51,7 +51,7 @@ fn an_upload_holds_no_more_room_than_came() {
     large.read_exact(&mut begun).unwrap();
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
     assert_eq!(put(&["-H", "Transfer-Encoding: chunked", "-H", "X-Expected-Entity-Length: 170000000"]), 507);
-    // The same for the disk.
+    // The same test for the space of the disk.
     let main = server.data().join("datastores/main");
     let slow: Vec<TcpStream> = (0..8)
         .map(|n| {
@@ -59,7 +59,7 @@ fn an_upload_holds_no_more_room_than_came() {
         })
         .collect();
     std::thread::sleep(Duration::from_millis(500));
-    // An upload of which 3 MiB were received may have reserved as much again.
+    // An upload of 3 MiB so far may have reserved another 3 MiB.
     assert!(taken(&server, &main) <= 8 << 20, "{} bytes are taken", taken(&server, &main));
     drop(slow);
     let mut absurd = begin(&server, &token, "/dav/main/absurd", 1 << 60, 0);
@@ -68,7 +68,8 @@ fn an_upload_holds_no_more_room_than_came() {
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
 }
 
-/// The time of a DELETE while each sync takes long. The file is deleted while the thread holds the datastore's `Turn`; the sync comes afterwards.
+/// The time of a DELETE while each sync takes long. The thread deletes the file while it holds the datastore's `Turn`, and syncs the directory
+/// afterwards.
 fn deleting(server: &Server, token: &str, name: &str) -> Duration {
     let began = Instant::now();
     let answer = curl(server, token, &format!("/dav/main/{name}"), &["--request", "DELETE"]);
@@ -91,7 +92,7 @@ fn properties_wait_for_the_disk_outside_of_the_turn() {
         .expect("strace is needed");
     until("strace is attached to every thread", &server, || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().flatten();
-        // A thread that ended meanwhile has no status.
+        // A thread that has ended has no status.
         let mut told = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
         told.all(|status| !status.contains("TracerPid:\t0\n"))
     });
@@ -133,7 +134,7 @@ fn changes_for_a_page_of_another_site_are_refused() {
         (vec!["Origin: https://127.0.0.1".to_owned()], false),
         (vec!["Origin: null".to_owned()], false),
         (vec!["Origin:".to_owned() + " x"], false),
-        // Sec-Fetch-Site counts before Origin: a proxy may have changed the host.
+        // Sec-Fetch-Site has priority over Origin, because a proxy may have changed the host.
         (vec!["Origin: https://evil.example".to_owned(), "Sec-Fetch-Site: same-origin".to_owned()], true),
         (vec![own, "Sec-Fetch-Site: cross-site".to_owned()], false),
     ] {

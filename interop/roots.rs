@@ -1,5 +1,5 @@
-//! Reserved paths: no datastore can contain files that the server itself reads or writes, however the datastore was created. Over HTTP, datastores
-//! can be created only below the configured roots.
+//! Reserved paths: no datastore can contain files that the server itself reads or writes, independently of the way in which the datastore was
+//! created. Over HTTP, datastores can be created only below the configured roots.
 
 use crate::command::{run, said};
 use crate::curl::curl;
@@ -155,14 +155,14 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
         assert!(says.lines().any(is_told), "{name}: {says}");
     }
     assert!(server.log().contains("\"code\":\"CT23\""), "{}", server.log());
-    // Commands refuse it, too.
+    // Commands refuse this datastore, too.
     let output = server.cli_output(&["acl", "get", "keys", "/"], "");
     assert!(String::from_utf8_lossy(&output.stderr).contains("overlaps with"), "{output:?}");
     let review = server.cli_output(&["acl", "review", "keys"], "");
     assert!(String::from_utf8_lossy(&review.stderr).contains("overlaps with"), "{review:?}");
     std::fs::write(&config, before).unwrap();
 
-    // The directory of a valid datastore is replaced by a link, and then by a mount. Then a file below it is mounted over.
+    // A link, and then a mount, replaces the directory of a valid datastore. Then a file below it is mounted over.
     let place = scratch.join("tank");
     server.cli(&["datastore", "create", "tank", "--path", place.to_str().unwrap()]);
     std::fs::write(place.join("file"), "content").unwrap();
@@ -202,7 +202,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     assert_eq!(answer, 404);
 }
 
-/// The response about a path outside of the roots does not depend on what exists there, and a refused request leaves nothing behind.
+/// The response about a path outside of the roots does not depend on the existing files there. A refused request leaves no files behind.
 #[test]
 fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
     let server = Server::start_with(&[CLOSED]);
@@ -222,7 +222,7 @@ fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
         assert_eq!(told(&scratch.join(place)), absent, "{place}");
     }
     for (more, place) in [
-        // The name is taken.
+        // The name is already used.
         ("name=main", "new"),
         ("name=main", "new/deep"),
         ("name=fresh&maintenance-mode=type%3Dnonsense", "new/deep"),
@@ -263,8 +263,8 @@ fn what_cannot_be_deleted_from_a_datastore_is_refused() {
     assert!(!config().contains("kept"));
 }
 
-/// A directory that the server's user may not enter is there: `doctor` names its owner and mode. Only root can own what another user's server serves, so
-/// the test does nothing for other users.
+/// If the server's user may not enter a directory, `doctor` names the owner and the mode of the directory. Only root can own a directory that the
+/// server of another user serves, so the test does nothing for other users.
 #[test]
 fn a_directory_that_is_shut_is_not_called_missing() {
     if !rustix::process::geteuid().is_root() {
@@ -283,7 +283,7 @@ fn a_directory_that_is_shut_is_not_called_missing() {
     for place in [&data, &content] {
         assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(place).status().unwrap().success());
     }
-    // `doctor` checks as the owner of the data directory.
+    // `doctor` checks with the rights of the owner of the data directory.
     let doctor = || String::from_utf8(run(&data, &["doctor"], None).stdout).unwrap();
     mode(&shut, 0o755);
     assert!(!doctor().contains("the user of this process"), "{}", doctor());

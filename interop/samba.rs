@@ -1,4 +1,4 @@
-//! Comparison with a real Samba: its verdicts and listings are the same, and ACLs that Samba writes have the same effect on this server.
+//! Comparison with a real Samba: both servers give the same verdicts and listings, and ACLs that Samba writes have the same effect on this server.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Scratch, Server, write_acl};
@@ -26,7 +26,7 @@ const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror
 const RIGHTS: [u32; 14] =
     [0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000];
 
-/// A pseudo-random sequence, the same in every run.
+/// A pseudo-random sequence, which is the same in every run.
 struct Sequence(u64);
 
 impl Sequence {
@@ -83,7 +83,7 @@ for line in sys.stdin:
         print(0)
 ";
 
-/// 10^5 random ACLs, users and rights: Samba's own access check gives the same result for each, on the bytes that Enfilade writes.
+/// 10^5 random ACLs, users and rights. Samba's access check gives the same result for each of them, for the bytes that Enfilade writes.
 #[test]
 fn samba_judges_every_list_as_it_is_judged_here() {
     let own: Vec<Sid> = (0..4).map(|n| Sid::of_store([1, 2, 3], 1_000 + n)).collect();
@@ -164,7 +164,7 @@ fn samba_judges_every_list_as_it_is_judged_here() {
     assert!(granted > CASES / 20 && granted < CASES / 2, "{granted}");
 }
 
-/// A script that sets an ACL as Samba does for a client, through the modules of the share.
+/// A script that sets an ACL through the modules of the share, like Samba for a client.
 const WRITE: &str = r"
 import os, sys
 from samba.auth_util import system_session_unix
@@ -193,7 +193,7 @@ fn seen_by_samba(samba: &Samba, share: &str, user: &str) -> BTreeSet<String> {
             directory = path.replace('\\', "/") + "/";
             continue;
         }
-        // A line has name, attributes, size and date.
+        // A line contains a name, attributes, size and date.
         let Some(name) = line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()) else {
             continue;
         };
@@ -230,7 +230,7 @@ fn place(server: &Server, share: &str) -> std::path::PathBuf {
     server.scratch.path().join(share)
 }
 
-/// Starts both servers with three users, who have the same uids on both.
+/// Starts both servers with three users, who have the same uids on both servers.
 fn both() -> (Server, Samba, [String; 3]) {
     let server = Server::start();
     // Samba accesses the files as the logged-in user.
@@ -310,7 +310,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
             std::fs::write(&path, "x").unwrap();
         }
         let read = |sid| Ace { mask: AccessMask(0x12_00a9), flags: AceFlags(0), sid, ..open };
-        // Usually one entry grants reading to a user or group, and other entries may prevent it.
+        // Usually one entry grants reading to a user or group, and other entries may prevent this.
         let mut entries = sequence.entries(&people, 3);
         entries.push(read(sequence.one(&people)));
         entries.push(read(sequence.one(&people)));
@@ -333,7 +333,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
         sizes.insert(ours.len());
     }
     assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
-    // An ACL that Samba writes for a file of ann, in its own version of the attribute.
+    // An ACL that Samba writes for a file of ann, in Samba's version of the attribute.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
@@ -428,7 +428,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
             assert_eq!(seen.contains("written"), !hidden_from.contains(name), "{name}: {list}");
         }
     }
-    // A file that is created through WebDAV belongs to its creator, and inherits from its directory.
+    // A file that is created through WebDAV has its creator as the owner, and inherits from its directory.
     let handing = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let of_makers = Ace {
         flags: AceFlags(handing.0 | AceFlags::INHERIT_ONLY),

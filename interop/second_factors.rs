@@ -27,7 +27,7 @@ pub(crate) fn passcode() -> String {
     format!("{:06}", (u32::from_be_bytes(part) & 0x7fff_ffff) % 1_000_000)
 }
 
-/// The status, the value of a header (an empty text if it is absent), and the body.
+/// Returns the status, the value of a header (empty if the header is absent), and the body.
 fn sent(server: &Server, header: &str, arguments: &[&str], path: &str, body: &Value) -> (u16, String, Value) {
     let text = body.to_string();
     let answer = curl(server, "", path, &[arguments, &["--data", &text]].concat());

@@ -17,12 +17,12 @@ fn with_user(name: &str) -> (Cloud, String, String) {
     (cloud, user, own)
 }
 
-/// A long list is sent in pieces, and the session is judged again between pieces.
+/// A long list is sent in pieces. Between the pieces, the server judges the session again.
 #[test]
 fn a_user_lists_all_own_credentials_however_long_the_list_is() {
     let (cloud, user, _) = with_user("ann");
     let ann = cloud.login("ann", "default", "pw", project("own", "default")).unwrap();
-    // A piece ends after a number of bytes or of examined records; the test makes lists of both kinds.
+    // A piece ends after a number of bytes, or after a number of examined records. The test creates lists for both cases.
     let mut client = Client::new(&cloud.server);
     let mut made: Vec<String> = [(600, 700), (8, 60_000)]
         .into_iter()
@@ -51,7 +51,7 @@ fn a_user_lists_all_own_credentials_however_long_the_list_is() {
     }
 }
 
-/// A reader of the system sees the keys without their secrets. With the secrets the reader could act as every user.
+/// A reader of the system sees the keys without their secrets, because the secrets would let the reader act as every user.
 #[test]
 fn secrets_are_told_to_their_user_and_to_administrators() {
     let (cloud, user, _) = with_user("ann");
@@ -85,8 +85,8 @@ fn secrets_are_told_to_their_user_and_to_administrators() {
     }
 }
 
-/// The blob of a credential may name a trust. Its key would give all rights of its user, and not only those of the trust, so the credential is
-/// refused.
+/// The blob of a credential may name a trust. The key would give all rights of its user instead of the rights of the trust. Therefore the credential
+/// is refused.
 #[test]
 fn a_key_that_names_a_trust_is_refused() {
     let (cloud, user, own) = with_user("ann");

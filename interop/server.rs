@@ -1,4 +1,4 @@
-//! Starts the binary with a data directory and ports of its own, and stops it by its process id.
+//! Starts the binary with a separate data directory and separate ports, and stops it by its process id.
 
 use crate::fleet::on_fleet;
 pub(crate) use enfilade_testkit::{Scratch, free_port};
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 
-/// Switches off penalties, so that refusals are not delayed.
+/// Switches off penalties, because they would delay refusals.
 pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
-/// Allows short passwords, which most tests use, unless the configuration file of the data directory has a rule of its own.
+/// Permits short passwords, which most tests use, unless the configuration file of the data directory contains this key.
 pub(crate) fn short_passwords(data: &Path) -> Option<(&'static str, &'static str)> {
     let file = std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
     let is_ruled = file.lines().any(|line| line.starts_with("characters_min"));
     (!is_ruled).then_some(("ENFILADE_PASSWORDS__CHARACTERS_MIN", "0"))
 }
 
-/// Lets a server open everything in the directory for temporary files, in which the tests create datastores and certificates while it runs, unless the
-/// configuration file of the data directory has other roots.
+/// Permits datastores and other files in the whole directory for temporary files, because tests create them there while the server runs. If the
+/// configuration file of the data directory names roots, these roots apply.
 fn open_to_tests(data: &Path) -> Option<(&'static str, PathBuf)> {
     let file = std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
     let has_roots = file.lines().any(|line| line.starts_with("roots"));
     (!has_roots).then(|| ("ENFILADE_DATASTORES__ROOTS", std::env::temp_dir()))
 }
 
-/// Lets a server open only what it would open by default.
+/// Only the default roots are permitted.
 pub(crate) const CLOSED: (&str, &str) = ("ENFILADE_DATASTORES__ROOTS", "");
 
 pub(crate) struct Server {
@@ -49,7 +49,7 @@ pub(crate) struct Server {
     others: on_fleet::Others,
 }
 
-/// Waits for a condition; fails if it is not true within this time.
+/// Waits for a condition. Fails if the condition is not true within this time.
 pub(crate) fn wait_until(within: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -58,7 +58,7 @@ pub(crate) fn wait_until(within: Duration, what: &str, mut is_so: impl FnMut() -
     }
 }
 
-/// Waits for a condition for up to a minute, because a busy machine is slow; fails with the log of the server.
+/// Waits for a condition for up to a minute, because a busy machine is slow. Fails with the log of the server.
 pub(crate) fn until(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -92,7 +92,7 @@ impl Server {
         server
     }
 
-    /// Starts a server whose data directory is `data` in this directory.
+    /// Starts a server with the data directory `data` in this directory.
     pub(crate) fn start_in(scratch: Scratch, environment: &[(&str, &str)]) -> Self {
         let (child, told) = spawn(&scratch.path().join("data"), environment);
         Self::told(scratch, child, &told)
@@ -108,7 +108,7 @@ impl Server {
         Self::told(scratch, child, &told)
     }
 
-    /// Starts a server with another standard error than the log file.
+    /// Starts a server with this standard error instead of the log file.
     pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
         let mut command = serving(&scratch.path().join("data"), environment);
@@ -131,12 +131,12 @@ impl Server {
         }
     }
 
-    /// Starts one more server on the same data directory.
+    /// Starts another server with the same data directory.
     pub(crate) fn another(&self, environment: &[(&str, &str)]) -> Child {
         spawn(&self.data(), environment).0
     }
 
-    /// Like [`Server::another`]; also returns its address for HTTPS.
+    /// Like [`Server::another`]. Also returns the address for HTTPS.
     pub(crate) fn another_with_address(&self, environment: &[(&str, &str)]) -> (Child, String) {
         let (child, told) = spawn(&self.data(), environment);
         (child, told["listen"].as_str().unwrap_or_default().to_owned())
@@ -148,7 +148,7 @@ impl Server {
         self.start_again();
     }
 
-    /// Starts a server again that has ended, with other ports.
+    /// Starts a server that has ended, with other ports.
     pub(crate) fn start_again(&mut self) {
         self.start_again_with(&[]);
     }
@@ -237,7 +237,7 @@ impl Server {
         child.wait_with_output().unwrap()
     }
 
-    /// Makes a user with a token and a role on `main`. Returns the login as `user@realm!token:secret`.
+    /// Creates a user with a token and a role on `main`. Returns the login as `user@realm!token:secret`.
     pub(crate) fn add_user(&self, name: &str, role: &str) -> String {
         let user = format!("{name}@local");
         self.cli(&["user", "add", &user]);
@@ -251,8 +251,8 @@ impl Server {
     }
 }
 
-/// Writes an ACL directly to the file, as other programs do. Returns the name of the attribute: Samba's, or the user attribute if this
-/// process may not write Samba's.
+/// Writes an ACL directly to the file, like other programs. Returns the name of the attribute: Samba's attribute, or the user attribute if this
+/// process may not write Samba's attribute.
 pub(crate) fn write_acl(path: &Path, acl: &[u8]) -> &'static str {
     let set = |name: &'static str| setxattr(path, name, acl, XattrFlags::empty()).map(|()| name);
     set("security.NTACL")
@@ -281,7 +281,7 @@ fn answering(command: &mut Command, data: &Path) -> (Child, Value) {
     (child, told)
 }
 
-/// The command that serves a data directory on ports of its own, or those of the environment.
+/// The command that serves a data directory on free ports, or on the ports in the environment.
 pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(BINARY);
     let listen = |key: &str| {

@@ -1,4 +1,4 @@
-//! The service of the package under a systemd that runs: `enfilade setup` starts it, and it serves.
+//! The service of the package under a running systemd: `enfilade setup` starts the service.
 
 use crate::debian_root::{both, not_tested};
 use crate::package::debian;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const NAME: &str = "enfilade-systemd";
 
-/// A container in which systemd runs. It is removed when this value is dropped.
+/// A container in which systemd runs. Dropping the value removes the container.
 struct Booted {
     podman: Podman,
 }
@@ -53,11 +53,11 @@ fn setup_starts_the_service_of_the_package_and_a_client_uses_it() {
     assert!(started.status.success(), "{}", both(&started));
     let booted = Booted { podman };
     wait_until(Duration::from_secs(60), "systemd has started", || {
-        // A unit of the Debian itself may fail in a container.
+        // In a container, a unit of Debian may fail.
         ["running\n", "degraded\n"].contains(&both(&booted.exec("systemctl is-system-running")).as_str())
     });
 
-    // Without consent, nothing is started.
+    // Without consent, the command starts nothing.
     let line = "enfilade --json setup --user ann --datastore files --path /srv/files --certificate /opt/enfilade.crt";
     let made: Value = serde_json::from_str(&booted.must(&format!("{line} --no-start"))).unwrap();
     let start = made["start"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! `enfilade setup`, through the binary: with options, with answers on a terminal, and again.
+//! `enfilade setup` with options, with answers on a terminal, and repeated.
 
 use crate::command::{said, why};
 use crate::curl::{PROPFIND_0, curl};
@@ -110,7 +110,7 @@ fn what_setup_refuses_it_refuses_before_anything_is_made() {
     assert!(!elsewhere.exists());
 }
 
-/// Runs the command on a terminal of its own, which script(1) makes. Types each answer when its question is shown.
+/// Runs the command on a separate terminal, which script(1) creates. Types each answer when the question appears.
 fn typed(data: &Path, answers: &[(&str, &str)]) -> (bool, String) {
     let line = format!("{BINARY} --data {} setup", data.display());
     let mut command = Command::new("script");
@@ -141,7 +141,7 @@ fn setup_asks_on_a_terminal_and_takes_the_proposals() {
     let data = scratch.path().join("data");
     let path = scratch.path().join("photos");
     let to_path = format!("{}\n", path.display());
-    // Enter takes the proposed name and a random password. The first name of a datastore is not allowed.
+    // Enter accepts the proposed name and a random password. The first name of a datastore is invalid.
     let (is_well, text) = typed(
         &data,
         &[
@@ -166,7 +166,7 @@ fn setup_asks_on_a_terminal_and_takes_the_proposals() {
     }
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
     assert_eq!(said(&data, &["datastore", "list"])[0]["path"], path.to_str().unwrap());
-    // The second time, neither the password nor the directory is asked for.
+    // At the second run, the command asks neither for the password nor for the directory.
     let again = [("name of the user", "\n"), ("name of the datastore", "photos\n")];
     let (is_well, text) = typed(&data, &again);
     assert!(is_well && text.contains("existed already") && !text.contains("new password"), "{text}");

@@ -92,7 +92,8 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
         open(directory, 0o770);
     }
     let (first, _) = shared.serve(USERS[0], &[]);
-    // Each server needs its own certificates, because only the first user can read those of the first start.
+    // Each server needs separate certificates, because only the first user can read the certificates of the
+    // first start.
     let certificates = shared.scratch.path().join("certificates");
     std::fs::create_dir(&certificates).unwrap();
     std::fs::copy(shared.data().join("tls/localhost.pem"), certificates.join("localhost.pem")).unwrap();
@@ -111,7 +112,7 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
         ask(&url(said, "/dav/shared/file"), &[&login, arguments].concat()).0
     };
     assert_eq!(file(&first, &["--request", "PUT", "--data", "one"]), 201);
-    // A server sets its own file modes on content; the operator must open them for the group.
+    // A server sets the usual file modes on content. The operator must permit access for the group.
     open(&content.join("file"), 0o660);
     let lock = ["--request", "LOCK", "--data", LOCK];
     assert_eq!(file(&first, &lock), 200);

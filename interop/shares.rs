@@ -1,4 +1,5 @@
-//! Requests of one user use that user's share of threads, pages and response memory; other users do not wait.
+//! Requests of a user use only this user's share of threads, pages and response memory. Other users do not
+//! wait.
 
 use crate::curl::{command, curl};
 use crate::http2::{Http2, INITIAL_WINDOW, RESET};
@@ -36,7 +37,7 @@ fn copies_of_one_user_leave_threads_to_others() {
     };
     let goes_before_copies = |round: usize| {
         let mut copies: Vec<Child> = (6 * round..6 * round + 6).map(copy).collect();
-        // Waits until as many copies run as are allowed.
+        // Waits until the permitted number of copies run.
         let began = Instant::now();
         while under_way() < 3 && began.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(5));
@@ -51,7 +52,8 @@ fn copies_of_one_user_leave_threads_to_others() {
         }
         over == 0
     };
-    // On a busy machine a copy may end while this process waits for processor time, so several rounds are made.
+    // On a busy machine, a copy may end while this process waits for processor time. Therefore there are
+    // several rounds.
     assert!((0..5).any(goes_before_copies), "another user waited for copies");
 }
 

@@ -1,5 +1,5 @@
-//! Signing in with a browser to applications behind proxies of another make. curl is the browser: it keeps cookies by the rules of browsers, also those
-//! of the prefix `__Host-`.
+//! Signing in with a browser to applications behind proxies of other makes. curl has the role of the browser: it handles cookies like a browser,
+//! including the rules for the prefix `__Host-`.
 
 use crate::curl::curl;
 use crate::decision_listener::Asker;
@@ -87,12 +87,12 @@ impl<'w> Browser<'w> {
         Page { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// Opens a page, as a person does who clicks a link.
+    /// Opens a page, as if a person had clicked a link.
     fn open(&self, url: &str) -> Page {
         self.send(url, &["--header", NAVIGATES[0], "--header", NAVIGATES[1]])
     }
 
-    /// Opens a page and follows all redirects. Returns the last URL, too.
+    /// Opens a page and follows all redirects. Returns the last URL and the page.
     fn visit(&self, url: &str) -> (String, Page) {
         let mut url = url.to_owned();
         for _ in 0..8 {
@@ -105,7 +105,7 @@ impl<'w> Browser<'w> {
         panic!("too many redirects, at last to {url}\n{}", self.world.server.log());
     }
 
-    /// Sends the form of the page for signing in.
+    /// Sends the form of the sign-in page.
     fn submit(&self, form: &Page, user: &str, password: &str, passcode: &str) -> Page {
         let fields = [
             ("host", form.field("host")),
@@ -125,7 +125,7 @@ impl<'w> Browser<'w> {
         self.send(&format!("{SIGN_IN}/.enfilade/sign-in"), &arguments)
     }
 
-    /// Signs in from the application's page, and returns to it.
+    /// Signs in from the application's page, and returns to this page.
     fn sign_in(&self, user: &str, target: &str) -> Page {
         let (_, form) = self.visit(&self.at(target));
         let done = self.submit(&form, user, PASSWORD, "");
@@ -165,7 +165,7 @@ fn world_with(more: &[(&str, &str)]) -> World {
     world
 }
 
-/// A proxy to whose port browsers return.
+/// A proxy with the port to which browsers return.
 fn proxy_of(world: &World, kind: &str) -> Proxy {
     let proxy = world.proxy_with(kind, true);
     let port = proxy.address.rsplit_once(':').unwrap().1;
@@ -180,14 +180,14 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
         let proxy = proxy_of(&world, kind);
         let browser = Browser::new(&world, &proxy);
         let log = || world.server.log();
-        // A client of an API gets a status, and so does the script of a page.
+        // A client of an API, or the script of a page, gets a status instead of a redirect.
         for headers in [&["Accept: application/json"][..], &[NAVIGATES[0], "Sec-Fetch-Mode: cors"]] {
             let arguments: Vec<&str> = headers.iter().flat_map(|header| ["--header", *header]).collect();
             let page = browser.send(&browser.at("/page"), &arguments);
             assert_eq!(page.status, 401, "{kind} {headers:?}\n{}", log());
             assert!(page.header("www-authenticate").starts_with("Basic"), "{kind}: {}", page.head);
         }
-        // A browser is led to the page for signing in, and back to the page that it opened.
+        // A browser is redirected to the sign-in page, and then back to the page that it opened.
         let (url, form) = browser.visit(&browser.at("/a%20page?x=1&y=%2F"));
         assert!(url.starts_with(&format!("{SIGN_IN}/.enfilade/sign-in?")), "{kind}: {url}\n{}", log());
         assert!(form.status == 200 && form.body.contains("wiki"), "{kind}: {}", form.body);
@@ -207,7 +207,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
         assert_eq!(got.len(), 1, "{kind}: {got:?}");
         assert_eq!(got[0].header("remote-user"), "writer-x@local", "{kind}: {got:?}");
         assert_eq!(got[0].header("remote-groups"), "staff@local", "{kind}: {got:?}");
-        // The application gets its own cookies, and none of this server's.
+        // The application gets its own cookies, but no cookies of this server.
         let own = browser.cookie("wiki.example.com", "__Host-enfilade");
         assert_eq!(own.len(), 75, "{kind}: {own}");
         let bare = Browser::new(&world, &proxy);
@@ -220,7 +220,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
         let page = bare.send(&bare.at("/static/a"), &["--cookie", &format!("__Host-enfilade={own}")]);
         let got = world.application.take();
         assert!(page.status == 200 && !got[0].header("cookie").contains("nfilade"), "{kind}: {got:?}");
-        // A cookie and another credential are one too many. Two cookies are, too.
+        // A request with a cookie and another credential is refused. A request with two cookies is refused, too.
         let basic = world.logins["writer"].as_str();
         let twice = format!("__Host-enfilade={own}; __Host-enfilade={own}");
         for arguments in [&["--user", basic][..], &["--cookie", &twice]] {
@@ -228,7 +228,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             let page = client.send(&client.at("/page"), arguments);
             assert!(page.status >= 400 && world.application.take().is_empty(), "{kind}: {}", page.head);
         }
-        // The application can say which of two counts.
+        // The configuration of the application can say which of the two credentials is used.
         for (choice, user) in [("cookie", "writer-x@local"), ("header", "writer-x@local!t")] {
             world.server.cli(&["application", "set", "wiki", "--if-both", choice]);
             let page = browser.send(&browser.at("/page"), &["--user", basic]);
@@ -237,7 +237,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             assert_eq!(got[0].header("remote-user"), user, "{kind} {choice}: {got:?}");
         }
         world.server.cli(&["application", "set", "wiki", "--if-both", "none"]);
-        // Paths of the steps never reach the application.
+        // Requests to the paths of the sign-in never reach the application.
         for target in [
             "/.enfilade/x",
             "/.enfilade/decide",
@@ -252,7 +252,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             let is_resolved = kind == "traefik" && got.iter().all(|got| got.target == "/page");
             assert!(page.status >= 400 && got.is_empty() || is_resolved, "{kind} {target}: {}", page.head);
         }
-        // Roles decide: the user is known, so there is no redirect.
+        // The roles decide about a known user, so there is no redirect.
         assert_eq!(browser.open(&browser.at("/admin")).status, 403, "{kind}");
         // Signing out ends the session at once.
         let asked = browser.open(&browser.at("/.enfilade/sign-out"));
@@ -286,7 +286,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
         browser.cookie("wiki.example.com", "__Host-enfilade"),
         browser.cookie("login.example.com", "__Host-enfilade-sign-in"),
     );
-    // Another application gets a session without a question. It is a public one, so ask the listener.
+    // Another application gets a session without a second sign-in. This application is public, so the test asks the listener.
     let mut asker = Asker::connect(&world.socket());
     let own = [
         "X-Forwarded-Proto: https",
@@ -301,7 +301,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert!(back.starts_with("https://blog.example.com/.enfilade/finish?code="), "{}", to.body);
     let target = back.trim_start_matches("https://blog.example.com").to_owned();
     let cookie = format!("Cookie: __Host-enfilade-start={state}");
-    // The code is for this browser, for this host, and for one use. A browser that shows it in vain uses it up.
+    // The code is valid for this browser, for this host, and for one use. An attempt of another browser uses it up, too.
     let with = |lines: &[&str], more: &str| -> Vec<String> {
         lines.iter().map(|line| (*line).to_owned()).chain([more.to_owned()]).collect()
     };
@@ -330,12 +330,12 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert_eq!((told.status, told.headers["location"].as_str()), (303, "/x"), "{}", told.body);
     let blog = told.headers["set-cookie"].split([';', '=']).nth(1).unwrap().to_owned();
     assert_eq!(shown(&mut asker, &target, &right).status, 403, "the code was exchanged twice");
-    // A browser in the background gets no code.
+    // A request in the background of a browser gets no code.
     let hidden = ["--header", "Sec-Fetch-Mode: no-cors"];
     let page = browser.send(&started.headers["location"], &hidden);
     assert!(page.status == 200 && page.body.contains("<form"), "{}", page.head);
 
-    // Each cookie is good for its application alone.
+    // Each cookie is valid only for its application.
     let mut ask = |application: &str, cookie: &str| {
         let lines = [
             "X-Forwarded-Method: POST".to_owned(),
@@ -354,7 +354,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     for (application, cookie) in [("wiki", &blog), ("blog", &wiki), ("wiki", &sign_in), ("blog", &sign_in)] {
         assert_eq!(ask(application, cookie), 401, "{application}");
     }
-    // And for nothing else: neither as a cookie nor as a token.
+    // The cookies are not valid elsewhere, neither as a cookie nor as a token.
     for cookie in [&wiki, &blog, &sign_in] {
         for name in ["__Host-enfilade", "__Host-enfilade-sign-in", "PBSAuthCookie", "__Host-PBSAuthCookie"] {
             for path in ["/dav/main/", "/v3/auth/tokens", "/api2/json/access/users", "/whoami"] {
@@ -370,7 +370,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
             }
         }
     }
-    // What ends the sign-in, ends the sessions of all applications with the next request.
+    // If the sign-in ends, the sessions of all applications end with the next request.
     world.server.cli(&["user", "disable", "writer-x@local"]);
     assert_eq!((ask("wiki", &wiki), ask("blog", &blog)), (401, 401));
     world.server.cli(&["user", "enable", "writer-x@local"]);
@@ -379,7 +379,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert_eq!(again.sign_in("writer-x@local", "/page").status, 200);
     let wiki = again.cookie("wiki.example.com", "__Host-enfilade");
     assert_eq!(ask("wiki", &wiki), 200);
-    // The command for one session ends all sessions of the sign-in, because they are one.
+    // The command for one session ends all sessions of the sign-in, because they are the same session.
     let sessions = world.server.cli(&["session", "list"]);
     let own = sessions.last().unwrap()["audit_id"].as_str().unwrap().to_owned();
     world.server.cli(&["revoke", "session", &own]);
@@ -428,7 +428,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     let evil = "\"><script>alert(1)</script>";
     let back = browser.submit(&form, evil, "wrong", "");
     assert!(back.status == 403 && !back.body.contains("<script"), "{}", back.body);
-    // The target that was no path of the host became the root.
+    // The target was not a path of the host, so the root replaced it.
     let done = browser.submit(&form, "writer-x", PASSWORD, "");
     assert!(done.status == 303 && done.header("location").ends_with("&to=/"), "{}", done.head);
     let cookie = done.header("set-cookie");
@@ -436,7 +436,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
         assert!(cookie.contains(part), "{cookie}");
     }
     assert!(!cookie.contains("Domain"), "{cookie}");
-    // A browser that is signed in sees who it is, and can sign out.
+    // A browser that is signed in sees the name of its user, and can sign out.
     let page = page("");
     assert!(page.body.contains("writer-x@local") && page.body.contains("Sign out"), "{}", page.body);
     // A form of another site, or without `Origin`, is refused.
@@ -448,7 +448,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
         let page = browser.send(&format!("{SIGN_IN}/.enfilade/sign-in"), &arguments);
         assert!(page.status == 403 && page.header("set-cookie").is_empty(), "{origin}: {}", page.head);
     }
-    // The cookie does not hinder a login at the same host.
+    // The cookie does not prevent a login with another credential at the same host.
     let own = ["--header", "Cookie: __Host-enfilade-sign-in=x", "--user", "writer-x@local:correct horse"];
     assert_eq!(browser.send(&format!("{SIGN_IN}/whoami"), &own).status, 200);
     let taken = world.server.cli_output_with(
@@ -458,12 +458,12 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     );
     let said = String::from_utf8_lossy(&taken.stderr).into_owned();
     assert!(!taken.status.success() && said.contains("page for signing in"), "{said}");
-    // Not even a signed-in browser gets any number of codes.
+    // The number of codes is limited, even for a signed-in browser.
     let link = format!("{SIGN_IN}/.enfilade/sign-in?host=wiki.example.com&state={state}");
     let statuses: Vec<u16> =
         (0..125).map(|_| browser.open(&link).status).take_while(|it| *it != 429).collect();
     assert!((1..125).contains(&statuses.len()) && statuses.iter().all(|it| *it == 303), "{statuses:?}");
-    // API tokens are for programs.
+    // A browser cannot sign in with an API token.
     let (login, secret) = world.logins["writer"].rsplit_once(':').unwrap();
     assert_eq!(browser.submit(&form, login, secret, "").status, 403);
 }
@@ -479,7 +479,7 @@ fn a_user_with_a_second_factor_needs_it_here_too() {
     assert!(asked.status == 403 && asked.body.contains("needs a passcode"), "{}", asked.body);
     assert!(asked.header("set-cookie").is_empty(), "{}", asked.head);
     let passcode = passcode();
-    // Neither a wrong passcode nor a wrong password is enough, and the page does not say which of them was wrong.
+    // A right passcode or a right password alone is not enough, and the page does not say which of the two was wrong.
     let wrong = browser.submit(&asked, "writer-x", PASSWORD, "000000");
     let other = browser.submit(&asked, "writer-x", "wrong", &passcode);
     for page in [&wrong, &other] {
@@ -490,7 +490,7 @@ fn a_user_with_a_second_factor_needs_it_here_too() {
         browser.submit(&asked, "writer-x", PASSWORD, &format!(" {} {} ", &passcode[..3], &passcode[3..]));
     assert_eq!(done.status, 303, "{}\n{}", done.body, world.server.log());
     assert_eq!(browser.visit(done.header("location")).1.status, 200);
-    // A passcode counts once.
+    // A passcode is valid only once.
     let another = Browser::new(&world, &proxy);
     let (_, form) = another.visit(&another.at("/page"));
     assert_eq!(another.submit(&form, "writer-x", PASSWORD, &passcode).status, 403);
@@ -504,7 +504,7 @@ fn a_sign_in_lasts_as_long_as_the_limit_says() {
     assert_eq!(browser.sign_in("writer-x@local", "/page").status, 200, "{}", world.server.log());
     let own = browser.cookie("wiki.example.com", "__Host-enfilade");
     std::thread::sleep(std::time::Duration::from_secs(5));
-    // Whether or not the browser still sends the cookie, the session has ended.
+    // The session has ended, even if the browser still sends the cookie.
     let bare = Browser::new(&world, &proxy);
     let cookie = format!("__Host-enfilade={own}");
     let page = bare.send(&bare.at("/page"), &["--header", NAVIGATES[0], "--cookie", &cookie]);

@@ -1,4 +1,4 @@
-//! Signals, and notifications to the service manager.
+//! Signals to the server, and its notifications to the service manager.
 
 use crate::certificates::{bundle, ecdsa};
 use crate::curl::{PROPFIND_0, curl};
@@ -32,7 +32,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert!(server.log().contains(&named), "{}", server.log());
     assert_eq!(status(), 207);
 
-    // If a file is broken, the old certificate stays in use, and clients are served as before.
+    // If a file is broken, the server continues to use the old certificate.
     std::fs::write(&toml, "").unwrap();
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
@@ -51,7 +51,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     });
     assert_eq!(status(), 207);
 
-    // One file is usable, another one is broken.
+    // One file is usable, and another file is broken.
     std::fs::write(&pem, &good).unwrap();
     let broken = server.data().join("tls/broken.pem");
     std::fs::write(&broken, "no certificate").unwrap();
@@ -60,7 +60,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
-    // The certificate of another server: clients that trust only the old one refuse it.
+    // The certificate of another server. Clients that trust only the old certificate refuse it.
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), &pem).unwrap();
     signal("HUP", server.pid());
@@ -76,7 +76,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         trusts(other.certificate()).unwrap().success() && !trusts(server.certificate()).unwrap().success()
     });
     wait_until(SOON, "nothing is wrong any more", || has_metric(&server, "enfilade_certificates_bad 0"));
-    // This change needs no signal, because the directory is watched.
+    // This change needs no signal, because the server watches the directory.
     std::fs::write(&pem, good).unwrap();
     wait_until(SOON, "the old one is served again", || {
         let url = server.url("/.well-known/enfilade");
@@ -120,14 +120,15 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     };
     let until_told = |text: &str| until(text, &server, || server.log().contains(text));
     until_metrics(0, 0);
-    // The list is refused, and later repaired.
+    // The server refuses the list, which is repaired later.
     write("list", "a.pem\nb.pem [nonsense]\n");
     until_metrics(1, 0);
     write("list", "a.pem\nb.pem\n");
     until_metrics(0, 0);
-    // A file that changed shortly before the start is read again with the list. Its key is in memory after the next handshake.
+    // The server reads a file again with the list if the file changed shortly before the start. The key of the file is in memory after the next
+    // handshake.
     assert_eq!(answers("a.example"), "a");
-    // The key in the directory of its bundle is lost, and comes back.
+    // The key in the directory of its bundle is removed, and restored later.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
         "certificate `{}` cannot be used: the file contains no private key",
@@ -143,7 +144,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_told(&format!("certificate `{}` cannot be used: No such file", place.join("b.pem").display()));
     until_metrics(0, 1);
     assert_eq!(answers("b.example"), "b");
-    // A file that breaks before its first handshake has no earlier key in memory.
+    // The server has no earlier key of a file that breaks before its first handshake.
     write("c.pem", &bundle("c", &["c.example"], &ecdsa()));
     write("list", "a.pem\nb.pem\nc.pem\n");
     until_told(&format!("+{}", place.join("c.pem").display()));
@@ -154,7 +155,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(0, 2);
 }
 
-/// Without its file every key would have its default: names that no certificate has would get an answer again.
+/// Without the file, every key would have its default. Then the server would answer for names without a certificate.
 #[test]
 fn a_configuration_that_was_removed_is_no_reload() {
     let server = Server::start();
@@ -175,7 +176,7 @@ fn a_configuration_that_was_removed_is_no_reload() {
     wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
 }
 
-/// The next start is refused, and so is every command that could change the facts by the defaults. The commands for a repair work.
+/// The next start is refused, and so is every command that could change the facts with the default settings. The commands for a repair work.
 fn is_missed(server: &Server) {
     let started = serving(&server.data(), &[]).output().unwrap();
     let refused =
@@ -183,7 +184,7 @@ fn is_missed(server: &Server) {
     let refused = refused.map(|command| server.cli_output(command, ""));
     for output in refused.into_iter().chain([started]) {
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let is_told = said.contains("enfilade.toml` is missing; it was there before. ");
+        let is_told = said.contains("enfilade.toml` is missing, but existed before. ");
         assert!(!output.status.success() && is_told && said.contains("(`touch '"), "{said}");
     }
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
@@ -192,26 +193,26 @@ fn is_missed(server: &Server) {
     assert!(dump.status.success() && !String::from_utf8(dump.stdout).unwrap().contains("late"));
 }
 
-/// A start without the file that the first start wrote would silently use the default of every key.
+/// Without the file that the first start wrote, a start would use the default of every key without a message.
 #[test]
 fn a_start_without_the_configuration_that_was_there_is_refused() {
     let mut server = Server::start();
     let own = server.data().join("enfilade.toml");
-    // A reload misses the file that this server itself has written.
+    // A reload reports that the file is missing, because this server has written the file.
     std::fs::remove_file(&own).unwrap();
     signal("HUP", server.pid());
     let missing = format!("reload failed, nothing changed: configuration `{}` is missing", own.display());
     wait_until(SOON, "the missing file is told", || server.log().contains(&missing));
     server.stop();
     is_missed(&server);
-    // An empty file is a decision.
+    // An empty file is accepted, because it exists.
     std::fs::write(&own, "").unwrap();
     server.cli(&["config", "check"]);
     assert_eq!(server.cli(&["user", "list"]).len(), 1);
     server.kill_and_restart();
 }
 
-/// Renewal programs write the file to which a link leads, and operators move whole directories.
+/// Renewal programs write the file to which a link points, and operators move whole directories.
 #[test]
 fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
     let scratch = Scratch::new();
@@ -232,7 +233,7 @@ fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
     until("the renewed certificate", &server, || shown() == "renewed");
     let until_metric =
         |sample: &str| until(sample, &server, || has_metric(&server, &format!("enfilade_{sample}")));
-    // What is no file is named, although it came while the server ran.
+    // The log names entries that are not files, even if they appear while the server runs.
     std::os::unix::fs::symlink("/nowhere", tls.join("gone.pem")).unwrap();
     assert!(Command::new("mkfifo").arg(tls.join("pipe.pem")).status().unwrap().success());
     for told in ["gone.pem` is left out: No such file", "pipe.pem` is left out: it is not a regular file"] {
@@ -258,7 +259,7 @@ fn changes_behind_links_and_of_the_whole_directory_are_noticed() {
     until_metric("reload_failed 0");
 }
 
-/// A service manager gets standard output and standard error in one stream: each line of it is JSON.
+/// A service manager may read standard output and standard error as one stream. Each line of this stream is JSON.
 #[test]
 fn every_line_is_json_where_output_and_log_are_one_stream() {
     let scratch = Scratch::new();
@@ -278,7 +279,7 @@ fn every_line_is_json_where_output_and_log_are_one_stream() {
         command.stdout(out.0).stderr(out.1).spawn().unwrap()
     };
     let text = || std::fs::read_to_string(&log).unwrap();
-    // The first server of a new data directory misses nothing.
+    // The first server of a new data directory reports no missing file.
     let init = Command::new(BINARY).arg("--data").arg(&data).arg("init").output().unwrap();
     assert!(init.status.success(), "{init:?}");
     for start in 1..=2 {

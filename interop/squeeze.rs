@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const GROWTH_MAX: u64 = 64 << 20;
 
-/// Short limits, so that the server waits for a client at most a second.
+/// Short limits. With these, the server waits for a client for at most a second.
 const SOON: [(&str, &str); 3] = [
     ("ENFILADE_LIMITS__HANDSHAKE_SECONDS", "1"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "1"),
@@ -40,7 +40,7 @@ fn wait_max() -> Duration {
 struct World {
     server: Server,
     authorization: String,
-    /// The number of the next loopback address: connections of one address are limited.
+    /// The number of the next loopback address. Different addresses are used, because the connections of an address are limited.
     from: AtomicU64,
     /// The server's memory at the beginning of a part of the attack, in bytes.
     before: AtomicU64,
@@ -122,7 +122,7 @@ impl World {
         self.all_send(1, at_once, format!("{head}{body}").as_bytes())
     }
 
-    /// Makes files with long names, in a directory of their own.
+    /// Creates files with long names in a separate directory.
     fn many(&self, count: usize) {
         std::fs::create_dir(self.main().join("many")).unwrap();
         for n in 0..count {
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Ends a part of the attack: prints the maximal growth of memory, and begins a new measurement.
+    /// Ends a part of the attack: prints the maximum growth of memory, and begins a new measurement.
     fn part(&self, name: &str) {
         let grown = self.status("VmHWM:").saturating_sub(self.before.load(Ordering::Relaxed));
         println!("    {name}: {} MiB", grown >> 20);
@@ -150,7 +150,7 @@ impl World {
     }
 }
 
-/// A client that requests a small file again and again. Returns its longest wait.
+/// A client that requests a small file repeatedly. Returns its longest wait.
 fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     let request =
         format!("GET /dav/main/small HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
@@ -164,7 +164,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     while !is_over.load(Ordering::Relaxed) {
         let asked = stream.write_all(request.as_bytes()).and_then(|()| stream.read(&mut piece));
         let Ok(count @ 1..) = asked else {
-            // This process did not run for longer than HEAD_SECONDS, so the server closed the connection. The time continues to count.
+            // This process did not run for longer than HEAD_SECONDS, so the server closed the connection. The measured wait continues.
             stream = connect();
             continue;
         };
@@ -173,11 +173,11 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
         std::thread::sleep(Duration::from_millis(5));
         began = Instant::now();
     }
-    // The time of an unanswered request counts, too.
+    // The time of an unanswered request counts as a wait, too.
     longest.max(began.elapsed())
 }
 
-/// Runs an attack on a server of its own and measures the effect.
+/// Runs an attack on a separate server and measures the effect.
 fn squeeze(
     name: &str,
     environment: &[(&str, &str)],
@@ -221,7 +221,7 @@ fn nothing(_: &World) {}
 fn of_xml(world: &World) {
     let sixteen = |name: String| std::fs::write(world.main().join(name), "").unwrap();
     (0..16).map(|n| format!("f{n}")).for_each(sixteen);
-    // 256 properties have a namespace that needs six times its length when it is written.
+    // 256 properties have a namespace that needs six times its length in the answer.
     let quotes = "\"".repeat(59_000);
     let names: String = (0..256).map(|n| format!("<p{n}/>")).collect();
     let named = format!("<propfind xmlns='DAV:'><prop xmlns='{quotes}'>{names}</prop></propfind>");
@@ -234,7 +234,7 @@ fn of_xml(world: &World) {
             world.ask(8, "PROPFIND", "/dav/main/", &format!("Depth: {depth}\r\n"), &body);
         }
     }
-    // The namespace would be declared on each element of a value.
+    // The answer would declare the namespace on each element of a value.
     let elements = "<x:a/><b/>".repeat(5_000);
     let inner = |quotes: &str| format!("<y xmlns:x='{quotes}'>{elements}</y>");
     for quotes in ["\"".repeat(8_000), "\"".repeat(1000)] {
@@ -277,7 +277,7 @@ fn kept(world: &World) {
     world.many(2_000);
     let kept = world.main().join("kept");
     std::fs::create_dir(&kept).unwrap();
-    // Most file systems store 4 KiB of attributes for a file, some 64 KiB.
+    // Most file systems store 4 KiB of attributes for a file, and some store 64 KiB.
     let property = |bytes: usize| {
         let mut to = enfilade_facts::codec::Writer::default();
         to.list(&[()], |to, ()| {
@@ -363,7 +363,7 @@ fn of_json(world: &World) {
             "\",\"password\":\"x\"}}}}}",
         ),
     ] {
-        // Several rounds, because one round would not show memory that remains after each hash.
+        // There are several rounds, because one round would not show memory that remains after each hash.
         let rounds = if body.contains("password") { 5 } else { 1 };
         for _ in 0..rounds {
             world.ask(16, "POST", "/v3/auth/tokens", "Content-Type: application/json\r\n", &body);
@@ -385,10 +385,10 @@ fn of_json(world: &World) {
 
 fn of_hellos(world: &World) {
     let record = |content: &[u8]| [&[22, 3, 1][..], &(content.len() as u16).to_be_bytes(), content].concat();
-    // A hello that declares the greatest length, in the largest and in the smallest records.
+    // A ClientHello that declares the greatest length, in the largest and in the smallest records.
     let hello = [&[1, 0xff, 0xff, 0xff, 3, 3][..], &[7; 16_000]].concat();
     let large = record(&hello).repeat(20);
-    // Nearly the whole of the longest hello that the server still reads.
+    // Nearly all of the longest ClientHello that the server accepts.
     let long = [&[1, 0, 0xff, 0, 3, 3][..], &[7; 65_000]].concat();
     let long: Vec<u8> = long.chunks(16_000).flat_map(record).collect();
     let small: Vec<u8> = hello.iter().take(4_000).flat_map(|byte| record(&[*byte])).collect();
@@ -424,7 +424,7 @@ fn of_proxies(world: &World) {
     }
 }
 
-/// Large and malformed files that the server reads by itself.
+/// Large and malformed files that the server reads itself.
 fn of_files(world: &World) {
     let datastores = world.server.data().join("datastore.cfg");
     let list = world.list.as_ref().unwrap();
@@ -448,7 +448,7 @@ fn of_files(world: &World) {
     }
 }
 
-/// Many responses at once that no client reads.
+/// Many simultaneous responses that no client reads.
 fn of_readers(world: &World) {
     let fields = |method, path, more| {
         [(":method", method), (":scheme", "https"), (":authority", "x"), (":path", path)]
@@ -461,7 +461,7 @@ fn of_readers(world: &World) {
         ("PROPFIND", "/dav/main/many/", ("depth", "1")),
         ("GET", "/dav/main/large", ("accept", "*/*")),
     ];
-    // The client reads nothing of a stream, or one byte of each, or the windows of the streams are open and the window of the connection is closed.
+    // Either the client reads nothing, or one byte of each stream, or the windows of the streams are open and the window of the connection is closed.
     for window in [0, 1, 1 << 24] {
         for (method, path, more) in asked {
             let mut http2 = Http2::connect(&world.server.address, &[(INITIAL_WINDOW, window)]);

@@ -1,5 +1,5 @@
-//! Clients without progress: a connection whose client does not read its response, or sends no request, is closed, and its resources are
-//! freed.
+//! Clients without progress. The server closes a connection if the client does not read the response, or sends no request, and frees the resources of
+//! the connection.
 
 use crate::curl::curl;
 use crate::http2::{DATA, GOAWAY, HEADERS, Http2, INITIAL_WINDOW, RESET};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// More bytes than all buffers between server and client can hold.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// The longest time for any step, on a busy machine.
+/// The maximum time for a step, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Makes some thousand files, and a large one.
+/// Creates some thousand files, and a large file.
 fn fill(server: &Server) {
     let main = server.data().join("datastores/main");
     std::fs::create_dir(main.join("many")).unwrap();
@@ -74,9 +74,9 @@ fn readers_that_stand_still_are_let_go_on_http_1() {
         stream.read_exact(&mut begin).unwrap();
         assert!(begin.starts_with(b"HTTP/1.1 20"), "{method} {path}: {:?}", String::from_utf8_lossy(&begin));
         assert!(nobody_is_inside(&server), "{method} {path} {value}");
-        // An operation may end when its last piece is ready. So the test waits until the server has checked the connection twice more.
+        // An operation may end when its last piece is ready. Therefore the test waits until the server has checked the connection twice more.
         std::thread::sleep(Duration::from_secs(8));
-        // The client gets the bytes that were already sent; then the connection ends, before the response is complete.
+        // The client gets the bytes that were already sent. Then the connection ends before the response is complete.
         let (mut came, mut piece) = (0, vec![0; 1 << 20]);
         stream.set_read_timeout(Some(LONGEST)).unwrap();
         let end = loop {
@@ -106,16 +106,16 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
         let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, window)]);
         let streams: Vec<u32> =
             ASKED.iter().map(|(method, path, more)| http2.ask(&fields(method, path, *more))).collect();
-        // Waits until all requests have entered the datastore: one that has not would be refused.
+        // Waits until all requests have entered the datastore, because later requests would be refused.
         let began = Instant::now();
         while http2.count(HEADERS) < streams.len() && began.elapsed() < LONGEST {
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(Duration::from_millis(500));
         assert!(nobody_is_inside(&server), "a window of {window}");
-        // The operation of a page ends before the page is sent, so the test waits for the answers, too.
+        // The operation of a page ends before the page is sent. Therefore the test also waits for the answers.
         std::thread::sleep(Duration::from_secs(3));
-        // The connection continues for other streams, and a client that reads late sees that the response was cut.
+        // The connection continues for other streams. A client that reads late sees that the response was aborted.
         assert!(!http2.is_over(), "a window of {window}");
         let _ = http2.ask(&fields("GET", "/whoami", ("accept", "*/*")));
         http2.open_window(0, 1 << 24);
@@ -136,7 +136,7 @@ fn readers_that_are_slow_and_steady_get_everything() {
     let main = server.data().join("datastores/main");
     std::fs::write(main.join("file"), vec![b'x'; 200_000]).unwrap();
     std::fs::File::create(main.join("large")).unwrap().set_len(LARGE_BYTES).unwrap();
-    // Both clients read slowly for longer than two intervals of the check. The HTTP/2 client opens the window of one stream by 16 KiB every 1.6
+    // Both clients read slowly for longer than two intervals of the check. The HTTP/2 client opens the window of a stream by 16 KiB every 1.6
     // seconds.
     let authorization = authorization(&token);
     let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, 0)]);
@@ -148,7 +148,7 @@ fn readers_that_are_slow_and_steady_get_everything() {
         ("authorization", &authorization),
     ];
     let stream = http2.ask(&fields);
-    // The HTTP/1.1 client reads small pieces at intervals, and in the end the rest at once.
+    // The HTTP/1.1 client reads small pieces at intervals, and the rest at once in the end.
     let mut slow = TcpStream::connect(&server.plain).unwrap();
     let head = format!("GET /dav/main/large HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
     slow.write_all(head.as_bytes()).unwrap();

@@ -1,5 +1,5 @@
-//! No process reads the standard error of the server, or the server cannot write to it. This delays no request, and no read of the mirrored files.
-//! Lost log lines are counted.
+//! No process reads the standard error of the server, or the server cannot write to it. This delays neither requests nor reads of the edited files.
+//! The server counts lost log lines.
 
 use crate::command::{run, said, values};
 use crate::curl::curl;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The factor by which a promised time may be exceeded on a slow machine.
+/// On a slow machine, a promised time may be exceeded by this factor.
 const SLACK: u32 = 20;
 /// The output of `openssl passwd -5 -salt 'rounds=1000$abcdefgh' 'one secret'`.
 const HASH: &str = "$5$rounds=1000$abcdefgh$.OmcOw1WqW6aK5VHgxFl1hvYXPexsRlxvJQNAchEd36";
@@ -22,7 +22,7 @@ fn whoami(server: &Server, login: &str) -> u16 {
 #[test]
 fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    // The pipe is so small that a few lines fill it.
+    // A few lines fill the pipe, because it is small.
     fcntl_setpipe_size(&writer, 4096).unwrap();
     let server = Server::start_logging_to(writer, &[WITHOUT_PENALTIES]);
     let write = |name: &str, text: &str| {
@@ -42,19 +42,19 @@ fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
     write("token.shadow", &with_hash);
     let login = "ann@pbs!backup:one secret";
     within(1, "the token comes in", &|| whoami(&server, login) == 200);
-    // Causes more lines of requests, changes and warnings than fit into the pipe.
+    // Causes more log lines about requests, changes and warnings than fit into the pipe.
     for n in 0..12 {
         server.cli(&["user", "add", &format!("u{n}@local")]);
         (0..4).for_each(|_| assert_eq!(whoami(&server, "nobody@local:x"), 401));
     }
     write("datastore.cfg", &"datastore: wrong\n\tfoo bar\n\n".repeat(20));
-    // After this time each writing thread is blocked by the full pipe.
+    // After this time, the full pipe blocks each writing thread.
     std::thread::sleep(Duration::from_secs(2));
     write("token.shadow", "{}");
     within(1, "a hash that was taken out is refused", &|| whoami(&server, login) == 401);
     write("token.shadow", &with_hash);
     within(1, "a hash that came back is taken", &|| whoami(&server, login) == 200);
-    // The pipe is read again: every change is in the log, in order.
+    // After the pipe is read again, the log contains every change in order.
     let mut changes = Vec::new();
     for line in BufReader::new(std::fs::File::from(reader)).lines() {
         let line = line.unwrap();
@@ -77,7 +77,7 @@ fn metric(server: &Server, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
 }
 
-/// What the doctor says about the log.
+/// The finding of `doctor` about the log.
 fn about_log(findings: &[Value]) -> (String, String) {
     let found = findings.iter().find(|finding| finding["what"] == "audit log").unwrap();
     let text = |key: &str| found[key].as_str().unwrap().to_owned();
@@ -106,7 +106,7 @@ fn lines_that_cannot_be_written_are_counted_and_the_doctor_names_the_cause() {
     }
 }
 
-/// A backup has no change log, so after a restore the number of changes without a line is not the number of revisions.
+/// A backup has no change log. Therefore the number of revisions after a restore is not the number of changes without a log line.
 #[test]
 fn after_a_restore_only_changes_that_a_server_will_write_are_told_of() {
     let server = Server::start();
@@ -117,12 +117,12 @@ fn after_a_restore_only_changes_that_a_server_will_write_are_told_of() {
     let restored = Server::start_on(
         |data| {
             said(data, &["restore", file.to_str().unwrap()]);
-            // Follows the restored files, which may be a change.
+            // The facts follow the restored files, which may be a change.
             said(data, &["user", "list"]);
             newest = said(data, &["facts", "status"])[0]["revision"].as_u64().unwrap();
             let doctor = String::from_utf8(run(data, &["doctor"], None).stdout).unwrap();
             waiting = about_log(&values(&doctor)).1;
-            // The restored datastore is still the one of the first server.
+            // The restored datastore is still the content directory of the first server.
             assert!(doctor.contains("is in the data directory of another server"), "{doctor}");
         },
         &[],

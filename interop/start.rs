@@ -58,7 +58,7 @@ fn a_start_that_cannot_listen_does_not_use_up_the_first_start() {
     assert!(!scratch.path().join("above").exists(), "a start that failed created something");
     let (is_well, said) = enfilade(&data, &["user", "list"]);
     assert!(!is_well && said.contains("is not a data directory"), "{said}");
-    // Makes a store with users and nothing else, as after a first start that failed.
+    // Creates a store that contains only users, like a failed first start.
     assert!(enfilade(&data, &["init"]).0);
     for arguments in [
         &["datastore", "remove", "main"][..],
@@ -101,7 +101,7 @@ fn start_lines(data: &Path) -> String {
     text
 }
 
-/// The datastore of an administrator is gone: the start names its directory, and does not say that nobody has the rights.
+/// If the directory of an administrator's datastore is missing, the start names the directory, and does not say that no user has the rights.
 #[test]
 fn a_start_without_the_directory_of_its_datastore_says_so() {
     let scratch = Scratch::new();
@@ -116,7 +116,7 @@ fn a_start_without_the_directory_of_its_datastore_says_so() {
     assert!(start_lines(&data).contains("\ntry:\n  curl "));
 }
 
-/// Without `user.cfg` no password helps: the start and `user passwd` name the file.
+/// Without `user.cfg`, no password is accepted. The start and `user passwd` name the missing file.
 #[test]
 fn a_missing_file_of_users_is_named() {
     let scratch = Scratch::new();
@@ -136,7 +136,7 @@ fn a_missing_file_of_users_is_named() {
     };
     assert!(start_lines(&data).contains("nobody can log in yet; set a password:\n"));
     std::fs::rename(&users, scratch.path().join("user.cfg")).unwrap();
-    // The second look comes after the stale limit.
+    // The second check comes after the stale limit.
     assert!(enfilade(&data, &["user", "list"]).0);
     std::thread::sleep(std::time::Duration::from_secs(2));
     let text = start_lines(&data);
@@ -149,7 +149,7 @@ fn a_missing_file_of_users_is_named() {
     assert_eq!(passwd().trim(), "user root@pam has a new password");
 }
 
-/// Without an administrator nobody can administer the server over HTTP, and a removed user does not come back.
+/// Without an administrator, no user can administer the server over HTTP. Therefore the last administrator is not removed.
 #[test]
 fn the_last_administrator_is_not_removed_by_mistake() {
     let scratch = Scratch::new();
@@ -181,7 +181,7 @@ fn the_last_administrator_is_not_removed_by_mistake() {
     is_refused("user disable admin@local");
     succeeds("token create ann@local!way");
     succeeds("user disable admin@local");
-    // A role of bob's own counts instead of the role of the group, so bob is no administrator.
+    // A role of bob counts instead of the role of the group, so bob is no administrator.
     for line in [
         "user add bob@local",
         "token create bob@local!way",
@@ -202,7 +202,7 @@ fn the_last_administrator_is_not_removed_by_mistake() {
     ] {
         is_refused(line);
     }
-    // No member is removed if one of the named users is no member.
+    // If one of the named users is no member, the command removes no member.
     let (is_well, said) =
         enfilade(&data, &["group", "member", "remove", "admins", "ann@local", "admin@local"]);
     assert!(!is_well && said.contains("admin@local is not in @admins@local directly"), "{said}");

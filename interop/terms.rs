@@ -1,4 +1,4 @@
-//! Names with their own TLS options ("terms"), with the real binary: crt-lists as in HAProxy, tickets that are valid only under the options of their
+//! Names with separate TLS options ("terms"), with the real binary: crt-lists as in HAProxy, tickets that are valid only under the options of their
 //! name, client certificates, requests for the host of another name, and stapled OCSP responses.
 
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, HandshakeKind, NamedGroup, SupportedProtocolVersion,
 };
 
-/// The serial number of the certificate that is revoked.
+/// The serial number of the revoked certificate.
 pub(crate) const MINE: [u8; 4] = [1, 2, 3, 4];
 
 /// An authority that issues certificates.
@@ -45,7 +45,7 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key), key: text }
     }
 
-    /// A certificate for names that are separated by commas, and its key.
+    /// A certificate for names (separated by commas), and its key.
     pub(crate) fn give(&self, name: &str, is_client: bool) -> (String, String) {
         let mut params =
             CertificateParams::new(name.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
@@ -114,7 +114,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
         (Some("a.example"), all, "a.pem"),
         (Some("x.b.example"), all, "b.pem"),
         (Some("b.example"), all, "b.pem"),
-        // This name is excluded from the wildcard of one line, but not from that of another line.
+        // One line excludes this name from its wildcard, but another line does not.
         (Some("no.b.example"), all, "f.pem"),
         (Some("no.b.example"), rsa_only, "f.pem"),
         (Some("x.y.b.example"), all, "a.pem"),
@@ -138,7 +138,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
             );
         }
     }
-    // If a line cannot be obeyed, the server does not start, and the error names the line.
+    // If the server does not support an option, it does not start, and the error names the line.
     std::fs::write(
         at("broken"),
         format!("{}\n{} [sigalgs X]\n{} [nonsense]\n", at("a.pem"), at("b.pem"), at("d.pem")),
@@ -158,7 +158,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
     );
 }
 
-/// A store of TLS sessions that offers sessions of one name for another name, as a malicious client would.
+/// A store of TLS sessions that offers the session of one name for another name, like a malicious client.
 #[derive(Debug, Default)]
 struct AnySession {
     older: Mutex<Option<Tls12ClientSessionValue>>,
@@ -185,8 +185,8 @@ impl ClientSessionStore for AnySession {
     }
 }
 
-/// A client that presents this certificate if a server asks for one. The library resumes a session only in the client that stored it, so a test uses
-/// one client for all its connections.
+/// A client that presents this certificate if a server requests one. The library resumes a session only in the client that stored it, so a test uses
+/// the same client for all its connections.
 fn client(version: &'static SupportedProtocolVersion, shows: Option<&(String, String)>) -> ClientConfig {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
@@ -218,7 +218,7 @@ fn resumes(address: &str, name: &str, client: &ClientConfig) -> Result<bool, Str
     }
 }
 
-/// A server with a crt-list whose names have different options.
+/// A server with a crt-list. The names in the list have different options.
 struct Terms {
     scratch: Scratch,
     server: Server,
@@ -280,7 +280,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
                     assert_eq!(resumes(here, from, &client), Ok(false), "{from}");
                     let second = resumes(address, to, &client);
                     assert_eq!(second.is_ok(), spoken(to), "{from} to {to}: {second:?}");
-                    // Connections to a name that asks for client certificates are never resumed.
+                    // Connections to a name that requests client certificates are never resumed.
                     let may_go_on = from == to && !["asks.example", "may.example"].contains(&to);
                     assert_eq!(
                         second.unwrap_or(false),
@@ -293,7 +293,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
         }
     }
     assert_eq!(went_on, 12, "tickets are good where they may be, and in every process");
-    // After a change of its options a name accepts no older ticket.
+    // After a change of its options, a name accepts no older ticket.
     for version in [&TLS12, &TLS13] {
         let change = |of_same: &str| std::fs::write(&list, Terms::list(of_same)).unwrap();
         let client = client(version, None);
@@ -315,7 +315,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
     }
 }
 
-/// A second server, killed when dropped.
+/// A second server. Dropping the value kills it.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -395,11 +395,11 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
         // No trusted authority issued this certificate, so the handshake fails.
         assert_eq!(with(name, &foreign), "000");
     }
-    // If a name does not ask for client certificates, they are ignored.
+    // A name that does not request client certificates ignores them.
     assert_eq!(with("plain.example", &mine), "401");
     assert_eq!(listed("may.example", &[]), "401");
     assert_eq!(listed("asks.example", &[]), "000");
-    // A revoked certificate is refused from the first handshake after the revocation list changed.
+    // After a change of the revocation list, the next handshake with a revoked certificate is refused.
     let revoke = |serials: &[[u8; 4]]| {
         std::fs::write(place.join("crl.pem"), terms.authority.revocations(serials)).unwrap();
     };
@@ -410,7 +410,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     revoke(&[MINE]);
     until("the new certificates are served", server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
-    // If the request has another credential, right or wrong, only that one is used.
+    // If the request has another credential, right or wrong, only this credential is used.
     let second = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
     assert_eq!(listed("asks.example", &second), "401");
     // The fingerprint of the certificate is public, so it is not accepted as a secret.
@@ -418,7 +418,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     let digits = shown.to_string().split("SHA-256 ").nth(1).unwrap()[..64].to_owned();
     let login = format!("alice@local!laptop:{digits}");
     assert_eq!(curl::curl(server, &login, "/dav/main/", &["--insecure"]).status, 401);
-    // A certificate can belong to only one token. Like any token, this one can be disabled and deleted with immediate effect.
+    // A certificate can be bound to only one token. Like any token, this token can be disabled and deleted with immediate effect.
     let again = server.cli_output(&["token", "create", "alice@local!other", "--certificate", &mine], "");
     assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("alice@local!laptop"));
     server.cli(&["token", "set", "alice@local!laptop", "--disable"]);
@@ -430,7 +430,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("asks.example", &mine), "401");
     server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
     assert_eq!(with("asks.example", &mine), "207");
-    // `user access` lists the client certificate, and `revoke user --everything` ends it, too.
+    // `user access` lists the client certificate, and `revoke user --everything` ends it.
     let access = server.cli(&["user", "access", "alice@local"])[0].to_string();
     assert!(access.contains("client certificate") && access.contains("alice@local!other"), "{access}");
     let said = &server.cli(&["revoke", "user", "alice@local", "--everything"])[0];
@@ -438,7 +438,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("asks.example", &mine), "401");
     server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
     assert_eq!(with("asks.example", &mine), "207");
-    // The token is deleted with its user, and the certificate can be given to another user.
+    // The token is deleted with its user. Afterwards, the certificate can be bound to a token of another user.
     server.cli(&["user", "remove", "alice@local"]);
     assert_eq!(with("asks.example", &mine), "401");
     server.add_user("bob", "DatastoreReader");
@@ -467,7 +467,7 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
             .unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     };
-    // OpenSSL's OCSP responder makes the answer; its index contains the certificate.
+    // OpenSSL's OCSP responder creates the answer. The index of the responder contains the certificate.
     let serial = openssl(&["x509", "-in", "leaf.pem", "-noout", "-serial"]);
     let serial = serial.trim().trim_start_matches("serial=").to_owned();
     std::fs::write(at("index.txt"), format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=stapled.example\n"))
@@ -512,7 +512,7 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
     assert!(!stapled());
     std::fs::copy(at("good.der"), directory.join("a.pem.ocsp")).unwrap();
     until("the new certificates are served", &server, stapled);
-    // A response for another certificate, or a malformed one, is not stapled, and a warning is logged.
+    // The server does not staple a malformed response, or a response for another certificate, and logs a warning.
     std::fs::write(directory.join("a.pem.ocsp"), "nonsense").unwrap();
     until("the new certificates are served", &server, || !stapled());
     until("it is logged", &server, || {
@@ -530,7 +530,7 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let name = format!("n{n}.example");
         std::fs::write(directory.join(format!("{n:02}.pem")), bundle(&name, &[&name], &key)).unwrap();
     }
-    // A new file could change again without a new time stamp, so the server would read it again. The pause prevents this.
+    // A new file could change again without a new time stamp. Therefore the server would read the file again. The pause prevents the second read.
     std::thread::sleep(Duration::from_millis(100));
     let place = directory.to_str().unwrap();
     for how in ["checked", "trusted", "off"] {

@@ -1,5 +1,5 @@
-//! All refused logins look alike: the same bytes after the same time, for unknown names, wrong secrets, and disabled or expired tokens with a right
-//! or wrong secret.
+//! All refused logins look alike: the same bytes after the same time. This holds for unknown names, wrong secrets, and disabled or expired tokens
+//! with a right or wrong secret.
 //!
 //! In CI the test is short and compares only the bytes; the campaign (`cargo xtask timing`) measures times.
 
@@ -9,11 +9,11 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The secrets. `WRONG` gets four more characters, so that all requests have the same length.
+/// The secrets. Four characters are appended to `WRONG`, because all requests must have the same length.
 const RIGHT: &str = "550e8400-e29b-41d4-a716-446655440000";
 const WRONG: &str = "650e8400-e29b-41d4-a716-44665544";
 
-/// The requests, each with or without the right secret. The first is the reference for the others.
+/// The requests, each with or without the right secret. The first request is the reference for the others.
 const ASKED: [(&str, &str, bool); 8] = [
     ("a wrong secret", "ann@pbs!tok", false),
     ("the same again", "ann@pbs!tok", false),
@@ -25,13 +25,13 @@ const ASKED: [(&str, &str, bool); 8] = [
     ("an expired token, right secret", "ann@pbs!old", true),
 ];
 
-/// The test must detect a difference of this size, which it makes itself.
+/// The test adds a delay of this size itself, and must detect it.
 const INJECTED: Duration = Duration::from_micros(5);
 
 struct Client(TcpStream);
 
 impl Client {
-    /// Sends a request. Returns the answer without its date, and the time that it took.
+    /// Sends a request. Returns the answer without its date, and the elapsed time.
     fn ask(&mut self, authid: &str, secret: &str, more: Duration) -> (String, Duration) {
         self.call("GET", "/whoami", "", (authid, secret), more)
     }
@@ -96,12 +96,12 @@ fn server() -> Server {
     server
 }
 
-/// The number of parts in which times are compared. Both requests of a part are measured in the same period, so that a slow minute of the machine
-/// affects both.
+/// The number of parts in which times are compared. Both requests of a part are measured in the same period, because a slow minute of the machine
+/// must affect both.
 const PARTS: usize = 30;
 
-/// Student's t of the differences of two sets of times measured in turns. Each difference is between the faster halves of one part of both,
-/// because slower times are noise of the machine.
+/// Student's t for the differences of two sets of times that were measured alternately. Each difference is between the faster halves of one part of
+/// both sets, because slower times are noise of the machine.
 fn t_value(one: &[f64], other: &[f64]) -> f64 {
     let part = (one.len() / PARTS).max(1);
     let parts = one.chunks_exact(part).zip(other.chunks_exact(part));
@@ -127,7 +127,7 @@ fn whoever_is_refused_is_refused_alike() {
     let mut shown = Instant::now();
     for round in 0..rounds {
         for turn in 0..times.len() {
-            // Each round has another order, so that a request does not always follow the same one.
+            // Each round has a different order, because a request must not always follow the same request.
             let which = (turn * [1, 2, 4, 5, 7, 8][round % 6] + round) % times.len();
             let (_, authid, is_right) = ASKED[which % ASKED.len()];
             let wrong = format!("{WRONG}{:04}", round % 10_000);
@@ -167,7 +167,7 @@ fn whoever_is_refused_is_refused_alike() {
     }
 }
 
-/// The mean of the faster half: slower times are noise of the machine.
+/// The mean of the faster half. Slower times are noise of the machine.
 fn fast_half(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -175,9 +175,9 @@ fn fast_half(times: &[f64]) -> f64 {
     sorted.iter().sum::<f64>() / sorted.len() as f64
 }
 
-/// Why an entry cannot be seen. The first is the reference for the others.
+/// The reasons why an entry cannot be seen. The first reason is the reference for the others.
 const NOT_THERE: [&str; 4] = ["gone", "none", "hide", "hurt"];
-/// The requests for an entry that cannot be seen: method, and a suffix of the path.
+/// The requests about an entry that cannot be seen: the method, and a suffix of the path.
 const OF_NOTHING: [(&str, &str); 5] = [
     ("GET", ""),
     ("PROPFIND", "Depth: 0\r\n"),

@@ -36,7 +36,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// The server that compacts is stopped during the compaction, as if the compaction took long.
+/// The server that compacts the store is stopped during the compaction. This has the same effect as a long compaction.
 #[test]
 fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     let mut first = Server::start();
@@ -52,7 +52,7 @@ fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     let compacted = || logged("the facts were compacted");
     first.stop();
     let compacting = data.join("facts/compacting");
-    // A compaction takes less than a second, so it may end before the signal; then another one is tried.
+    // A compaction takes less than a second, so it may end before the signal. In this case, the test tries another compaction.
     let stopped = |_| {
         let before = compacted();
         let mut child = start();
@@ -106,7 +106,7 @@ fn a_compaction_keeps_others_out_until_nothing_of_it_is_left() {
         .spawn()
         .unwrap();
     assert!(comes(|| inode() != before));
-    // The new file has its final name, and the directory in which it was made still exists.
+    // The new file has its final name, and its temporary directory still exists.
     std::thread::sleep(Duration::from_millis(300));
     assert!(data.join("facts/compacting").exists());
     let other = run(&data, &["facts", "compact"], None);
@@ -137,7 +137,7 @@ fn a_compaction_never_takes_the_store_from_its_owner() {
     assert!(!data.join("facts/compacting").exists());
     assert!(run(&data, &["facts", "compact"], None).status.success());
     assert_eq!((is().0 == before.0, is().1, is().2), (false, 1234, 1234));
-    // If the file belongs to the user who runs the command, its owner need not be set.
+    // If the file already has the user of the command as its owner, the command need not set the owner.
     std::os::unix::fs::chown(&file, Some(0), Some(1234)).unwrap();
     assert!(
         traced(&data, &["facts", "compact"], "fchown:error=EPERM", None).output().unwrap().status.success()

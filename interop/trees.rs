@@ -1,4 +1,4 @@
-//! Commands for ACLs of whole trees, which take effect in the running server at once.
+//! Commands for ACLs of whole trees. They take effect in the running server at once.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, write_acl};
@@ -37,7 +37,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
         "--recursive",
     ]);
     assert_eq!(seen(&server, &alice, path).len(), 33);
-    // One file gets an entry of its own, and one directory is protected.
+    // One file gets an explicit entry, and one directory is protected.
     server.cli(&["acl", "set", "main", "/tree/f1", "allow bob@local full"]);
     server.cli(&[
         "acl",
@@ -78,7 +78,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
     assert_eq!((&said["changed"], &said["same"]), (&Value::from(94 - 21), &Value::from(21)), "{said}");
     assert_eq!(server.cli(&["acl", "save", "main", "/tree"]), before);
     assert_eq!(seen(&server, &bob, path).len(), 33);
-    // Missing paths are named, and malformed lines are reported with their number.
+    // The command names missing paths, and reports malformed lines with their number.
     std::fs::remove_file(root.join("f3")).unwrap();
     let output = server.cli_output(&["acl", "restore", "main"], &saved);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -129,7 +129,7 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     assert!(rows.iter().all(|row| row["who"] == "bob@local" && !row["rights"].to_string().contains("write")));
     assert_eq!(review(&["--auth-id", "bob@local", "--right", "write"]), Vec::<Value>::new());
     assert_eq!(review(&["--auth-id", "alice@local", "--right", "write"]).len(), 6);
-    // All users, including the administrator, whose role overrides ACLs.
+    // The review lists all users, including the administrator, who has a role that overrides ACLs.
     assert_eq!(review(&[]).len(), 6 + 6 + 5);
     // The review agrees with the listing of the server.
     assert_eq!(seen(&server, &alice, "/dav/main/tree/"), ["a", "b", "z"]);

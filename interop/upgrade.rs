@@ -1,4 +1,4 @@
-//! Stores that older versions wrote are kept in `fixtures/format-N`. Each is upgraded, and nothing is lost.
+//! Stores that older versions wrote are kept in `fixtures/format-N`. Each store is upgraded without loss.
 //!
 //! # When the format changes
 //! To keep a store of the old format, run the binary of the last commit before the change. Run `init`, and create users with the passwords
@@ -58,19 +58,19 @@ fn kept(format: u32, file: &str) -> Vec<Value> {
     values(&std::fs::read_to_string(fixture(format).join(file)).unwrap())
 }
 
-/// Whether the new value contains everything of the old value; it may contain more.
+/// Whether the new value contains everything of the old value. It may contain more.
 fn says(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => old.iter().all(|(key, old)| {
-            // The field `good` was a transaction number of LMDB, which has no revision, so it is not compared.
+            // The field `good` was a transaction number of LMDB. There is no revision for it, so it is not compared.
             key == "good" || new.get(key).is_some_and(|new| says(new, old))
         }),
         _ => new == old,
     }
 }
 
-/// The records of a dump of this format, as they are now, in the order of their keys. Before format 6, the key of a name contained the name, and the
-/// record was the id. Before format 8, access rules had no records of their own.
+/// The records of a dump of this format in their present form, in the order of their keys. Before format 6, the key of a name contained the name, and
+/// the record was the id. Before format 8, there were no separate records for access rules.
 fn records(format: u32, dump: &[Value]) -> Vec<Value> {
     let mut records = dump[1..].to_vec();
     for record in records.iter_mut().filter(|record| record["table"] == "names") {
@@ -89,7 +89,7 @@ fn records(format: u32, dump: &[Value]) -> Vec<Value> {
     records
 }
 
-/// Adds a record for each access rule of an application credential. The same rule of the same user gets one id: that of the first credential.
+/// Adds a record for each access rule of an application credential. Equal rules of a user get the same id, that of the first credential.
 fn give_rules_to_users(records: &mut Vec<Value>) {
     let of = |records: &[Value], table: &str| -> Vec<Value> {
         let mut some: Vec<_> = records.iter().filter(|record| record["table"] == table).cloned().collect();
@@ -136,7 +136,7 @@ fn has_all(format: u32, data: &Path) {
 fn is_whole(format: u32, data: &Path) {
     assert_eq!(said(data, &["facts", "check"])[0]["sound"], true);
     has_all(format, data);
-    // An upgrade keeps the id of the store; a restore gives it another one.
+    // An upgrade keeps the id of the store. A restore gives the store another id.
     assert_eq!(said(data, &["facts", "dump"])[0]["store"], kept(format, "dump.jsonl")[0]["store"]);
     let log = said(data, &["facts", "log", "--last", "1000"]);
     let (last, before) = log.split_last().unwrap();
@@ -203,7 +203,8 @@ fn access_rules_of_format_7_become_records_of_their_users() {
     let copies: Vec<&Value> =
         of("delegations").flat_map(|record| record["row"]["rules"].as_array().unwrap()).collect();
     assert!(copies.iter().all(|copy| rules.iter().any(|rule| rule["row"] == **copy)), "{rules:?} {copies:?}");
-    // The kept store has a rule that two credentials of one user share, a user who has the same rule, and a credential that another one created.
+    // The kept store has a rule that two credentials of a user share, another user with the same rule, and a credential that another credential
+    // created.
     let users: BTreeSet<&str> = rules.iter().map(|rule| rule["key"]["user"].as_str().unwrap()).collect();
     let requests: BTreeSet<String> = rules.iter().map(|rule| rule["row"]["path"].to_string()).collect();
     assert!(users.len() > 1 && requests.len() < rules.len() && rules.len() < copies.len(), "{rules:?}");
@@ -238,13 +239,13 @@ fn a_server_upgrades_what_it_finds_and_everybody_is_who_they_were() {
     }
 }
 
-/// After any failed write and any kill the store has the old format and is unchanged, or has the new format and is complete.
+/// After any failed write and any kill, the store either has the old format and is unchanged, or has the new format and is complete.
 #[test]
 fn an_upgrade_that_is_cut_short_has_changed_nothing() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let (mut runs, mut ended, mut before) = (0, 0, 0);
-    // Without the campaign, every second write is tried.
+    // Outside of the campaign, the test tries every second write.
     let step = if std::env::var_os("ENFILADE_CAMPAIGN_N").is_some() { 1 } else { 2 };
     for fault in FAULTS {
         let mut at = 1;

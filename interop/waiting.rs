@@ -1,4 +1,4 @@
-//! If the clients of a user leave many HTTP/2 responses unread, only this user waits, until the server drops the unread responses.
+//! If the clients of a user leave many HTTP/2 responses unread, only this user waits, until the server aborts the unread responses.
 
 use crate::curl::command;
 use crate::http2::{HEADERS, Http2, INITIAL_WINDOW};
@@ -6,7 +6,7 @@ use crate::limits::start;
 use crate::server::until;
 use std::time::Duration;
 
-/// The header with the SHA-256 of 200,000 times `x`.
+/// The header with the SHA-256 digest of 200,000 bytes `x`.
 const DIGEST: &str = "repr-digest: sha-256=:keP6r9MivN8WDz8M6IassJK5ueKh6FJrQPIaiJiocAs=:";
 
 #[test]
@@ -27,7 +27,7 @@ fn a_user_is_told_digests_while_answers_stand_still_and_is_served_when_they_are_
     }
     until("all four are answered", &server, || http2.count(HEADERS) == 4);
     std::thread::sleep(Duration::from_millis(700));
-    // The user's share of answer memory is used up, so only the head of an answer comes, and no byte of its content.
+    // The user's share of answer memory is used up. Therefore only the head of an answer comes, without content.
     for (seconds, bytes) in [("4", 0), ("60", 200_000)] {
         let mut asked = command(&server, &alice);
         asked.args(["--http2", "--max-time", seconds, "--header", "Want-Repr-Digest: sha-256=1"]);

@@ -1,5 +1,5 @@
-//! The way to a shared folder: a user with a role on one folder deep in a datastore sees the folders above this folder. In each of these folders the
-//! user sees the next name on the way, and nothing else.
+//! Access to a shared folder. A user has a role on one folder deep in a datastore, and sees the folders above this folder. In each of these folders,
+//! the user sees only the next name of the path to the shared folder.
 
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -52,7 +52,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
     }
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
     server.cli(&["user", "add", "bob@local"]);
-    // Of these, the last two do not exist, or may not be seen.
+    // The last two of these entries do not exist, or may not be seen.
     for path in ["a/b c", "a/one.txt", "gone/too", "hidden"] {
         let path = format!("/datastore/main/{path}");
         server.cli(&["role", "assign", "--path", &path, "--auth-id", "bob@local", "DatastoreReader"]);
@@ -84,13 +84,13 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
     assert!(inner.contains("<a href=\"/dav/main/a/one.txt\" download>one.txt</a>"), "{inner}");
     assert!(!inner.contains("plain.txt") && !inner.contains("other"), "{inner}");
     assert!(page("/dav/main/a/b%20c/").text().contains("x.txt"));
-    // What is not on the way looks absent, whether it exists or not.
+    // Names that are not on the path look absent, whether they exist or not.
     let absent = curl(&server, &bob, "/dav/main/nowhere/", &PROPFIND_1);
     assert_eq!(absent.status, 404);
     for path in ["/dav/main/a/other/", "/dav/main/hidden/", "/dav/main/gone/", "/dav/main/top.txt"] {
         assert_eq!(curl(&server, &bob, path, &PROPFIND_1), absent, "{path}");
     }
-    // An explanation says that a listing shows the way.
+    // An explanation says that a listing shows the path to the shared folder.
     let way = "a listing of this directory shows only the names that lead to paths with a role";
     let explained = |path: &str| {
         let said = server.cli_output(&["explain", "bob@local!test", "main", path], "").stdout;
@@ -99,7 +99,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
     let top = explained("/");
     assert!(top.contains(way) && top.contains("/a/b c"), "{top}");
     assert!(!explained("/a/b c").contains(way) && !explained("/nowhere").contains(way));
-    // The way can only be looked at.
+    // The folders on the path can only be listed.
     for (method, path) in [
         ("GET", "/dav/main/"),
         ("MKCOL", "/dav/main/new"),
@@ -111,7 +111,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
         assert!((400..500).contains(&status), "{method} {path}: {status}");
     }
     assert!(main.join("a/plain.txt").exists() && !main.join("new").exists());
-    // Without the role, or with one on the whole datastore, there is no such way.
+    // Without the role, or with a role on the whole datastore, there are no such folders.
     let role = |verb: &str, path: &str, role: &str| {
         server.cli(&["role", verb, "--path", path, "--auth-id", "bob@local", role]);
     };
@@ -150,7 +150,7 @@ fn what_a_way_leads_to_is_described_as_in_every_listing() {
         assert!(
             element(&listed, "/dav/main/a/file.txt").contains("<D:getcontentlength>5</D:getcontentlength>")
         );
-        // Of a directory that only leads on, nothing is known: no rights, no dates, no locks.
+        // A listing gives no details about a folder on the path: no rights, dates or locks.
         for (at, depth) in [("/dav/main/", "Depth: 1"), ("/dav/main/a/", "Depth: 0")] {
             let leads_on = element(&ask(at, depth), "/dav/main/a/");
             assert!(leads_on.contains("<D:collection/>"), "{leads_on}");
@@ -172,7 +172,7 @@ fn a_way_is_listed_in_pieces_and_as_far_as_every_listing() {
     let is_streamed = |answer: &Answer| {
         answer.head.iter().any(|line| line.eq_ignore_ascii_case("transfer-encoding: chunked"))
     };
-    // Each of the five elements names all properties that the request asks for, so the answer is larger than what may be in memory at once.
+    // Each of the five elements contains all requested properties, so the answer is larger than the limit of memory.
     let names: String = (0..200).map(|n| format!("<p{n}{} xmlns='urn:x'/>", "p".repeat(200))).collect();
     let asked = format!("<propfind xmlns='DAV:'><prop>{names}</prop></propfind>");
     let ask = ["--request", "PROPFIND", "--header", "Depth: 1", "--data", &asked];
@@ -235,7 +235,7 @@ fn a_datastore_that_checks_traverse_shows_no_way_and_explain_promises_none() {
     }
 }
 
-/// Requests about a name in a directory that only leads on.
+/// Requests about a name in a folder on the path.
 const SIBLING: [(&str, &str, &[&str]); 24] = [
     ("PROPFIND", "a/NAME", &["--header", "Depth: 0"]),
     ("PROPFIND", "a/NAME/", &["--header", "Depth: 1"]),
@@ -271,7 +271,7 @@ fn who_has_one_shared_folder_learns_nothing_of_its_neighbours() {
     let server = Server::start();
     let files = ["a/shared/f", "a/secret/x", "a/veiled", "a/lent12/deep/x"];
     let bob = shared(&server, &files, "DatastorePowerUser", &["a/shared"]);
-    // Another user's role makes `a/lent12` a way, but not for bob.
+    // By the role of another user, `a/lent12` is on the path to a shared folder, but not for bob.
     server.cli(&["user", "add", "carol@local"]);
     let lent = ["role", "assign", "--path", "/datastore/main/a/lent12/deep", "--auth-id", "carol@local"];
     server.cli(&[&lent[..], &["DatastoreReader"]].concat());
@@ -286,14 +286,14 @@ fn who_has_one_shared_folder_learns_nothing_of_its_neighbours() {
             curl(&server, &bob, &format!("/dav/main/{}", path.replace("NAME", name)), &arguments);
         let mut text = answer.text();
         if !name.is_empty() {
-            // An error can repeat the name that was asked for.
+            // An error can repeat the name in the request.
             text = text.replace(name, "NAME");
         }
         assert!(NEIGHBOURS.iter().all(|other| !text.contains(other)), "{method} {path}: {text}");
         answer.body = text.into_bytes();
         answer
     };
-    // All names have the same length, so that a length of an answer cannot differ because of the name.
+    // All names have the same length, because the length of an answer must not differ by the name.
     for row in SIBLING {
         let absent = ask(row, "absent");
         assert!(absent.status >= 400 || row.0 == "OPTIONS", "{row:?}: {}", absent.status);
@@ -301,7 +301,7 @@ fn who_has_one_shared_folder_learns_nothing_of_its_neighbours() {
             assert_eq!(ask(row, name), absent, "{row:?} {name}");
         }
     }
-    // The directories above the shared folder can be looked at, but not fetched, changed, copied or moved.
+    // The folders above the shared folder can be listed, but not fetched, changed, copied or moved.
     for (method, path, more) in [
         ("PROPFIND", "a/", &[][..]),
         ("HEAD", "a/", &["--head"]),

@@ -62,7 +62,7 @@ fn the_answer_names_a_folder_that_does_not_exist() {
             ("MOVE", "/dav/main/file", &[&header]),
         ] {
             let expected = format!(
-                "there is no folder `/{folder}`; create it first, or choose another name if a file has this one\n"
+                "there is no folder `/{folder}`; create it first, or choose another name if a file has this name\n"
             );
             assert_eq!(method(&server, &alice, verb, path, headers), (409, expected), "{verb}");
         }
@@ -119,7 +119,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert!(!left.contains("b/3"), "{left}");
     assert!(main.join("from/a/b/3").exists() && !main.join("from/1").exists());
     assert_eq!(method(&server, &alice, "DELETE", "/dav/main/from", &["Depth: 0"]).0, 400);
-    // A name that a hidden entry has is refused like a name that the user may not create.
+    // A name of a hidden entry is refused like a name that the user may not create.
     std::fs::write(main.join("hidden"), "x").unwrap();
     server.cli(&["acl", "set", "main", "/hidden", "allow alice@local full"]);
     let onto = destination("/dav/main/hidden");
@@ -131,7 +131,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     let lock = ["--request", "LOCK", "--data", LOCK];
     assert_eq!(curl(&server, &bob, "/dav/main/hidden", &lock).status, 403);
     assert_eq!(std::fs::read_to_string(main.join("hidden")).unwrap(), "x");
-    // All entries exist with their ACLs, and no others.
+    // All entries exist with their ACLs, and there are no other entries.
     assert_eq!(method(&server, &alice, "MOVE", "/dav/main/from/a", &[&to]).0, 204);
     assert_eq!(std::fs::read_to_string(main.join("to/b/3")).unwrap(), "from/a/b/3");
     let names: Vec<String> = std::fs::read_dir(&main)
@@ -185,9 +185,9 @@ fn locks_are_their_owners_and_outlive_a_crash() {
     assert_eq!(refreshed.0, 200);
     std::thread::sleep(std::time::Duration::from_millis(2100));
     assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "it is over");
-    // A condition with the token of a lock that has ended is false.
+    // A condition with the token of an ended lock is false.
     assert_eq!(put(&server, &bob, "/dav/main/file", &["--header", &with]), 412);
-    // A user takes as many locks as allowed.
+    // A user can take the permitted number of locks.
     let lock = |path: &str| curl(&server, &bob, path, &["--request", "LOCK", "--data", LOCK]).status;
     let locks: Vec<u16> = (0..33).map(|n| lock(&format!("/dav/main/l{n}"))).collect();
     assert_eq!((&locks[..32], locks[32]), (&[201; 32][..], 507));
@@ -218,7 +218,7 @@ fn properties_come_back_as_they_were() {
         assert_eq!(method(&server, &alice, name, "/dav/main/file", &[&destination]).0, 201);
         assert!(found(to).contains(value), "{name}");
     }
-    // A live property cannot be changed; a request that tries it changes no property.
+    // A live property cannot be changed. A request that tries this changes no property.
     let both = "<propertyupdate xmlns='DAV:'><set><prop><y xmlns='urn:x'>1</y><getetag>x</getetag></prop></set></propertyupdate>";
     let refused = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", both]).text();
     assert!(refused.contains("403 Forbidden") && refused.contains("424 Failed Dependency"), "{refused}");
@@ -434,7 +434,7 @@ fn large_files_without_tls_arrive_as_they_are() {
             scope.spawn(|| assert!(curl(&[]).stdout == content));
         }
     });
-    // If a file becomes shorter during a download, the answer is cut, and the server continues. The file is larger than all socket buffers.
+    // If a file becomes shorter during a download, the server aborts the answer and continues. The file is larger than all socket buffers.
     const HUGE: u64 = 300_000_000;
     let huge = std::fs::File::create(server.data().join("datastores/main/huge")).unwrap();
     huge.set_len(HUGE).unwrap();
@@ -472,7 +472,7 @@ fn large_files_without_tls_arrive_as_they_are() {
     assert!(!whole && bytes < HUGE, "{bytes}");
     assert!(curl(&[]).stdout == content);
     huge.set_len(HUGE).unwrap();
-    // A withdrawn right cuts the download, too.
+    // The removal of a right also aborts the download.
     let (whole, bytes) = meanwhile(&|| drop(server.cli(&["user", "disable", "alice@local"])));
     assert!(!whole && bytes < HUGE / 2, "{bytes}");
 }
@@ -487,7 +487,7 @@ fn webdavclient3_makes_a_round_trip() {
     let output = Command::new("python3")
         .arg(script)
         .args([&server.url("/dav/main/"), user, secret])
-        // The environment names the certificate, because some of its clients have no option for it.
+        // The environment names the certificate, because some clients of the script have no option for it.
         .env("REQUESTS_CA_BUNDLE", server.certificate())
         .arg(scratch.path())
         .env("PYTHONPATH", python_path())

@@ -1,4 +1,4 @@
-"""What a script with webdavclient3 does. Arguments: URL, user, secret, scratch directory."""
+"""A script with webdavclient3. Arguments: URL, user, secret, scratch directory."""
 
 import os
 import sys

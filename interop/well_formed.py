@@ -14,7 +14,7 @@ DAV = "{DAV:}"
 XML = "http://www.w3.org/XML/1998/namespace"
 connection = http.client.HTTPConnection(address, timeout=60)
 
-# Of each list the first ones are usual, the others are what breaks things.
+# In each list, the first entries are usual values. The other entries often cause errors.
 NAMESPACES = ["urn:x", "urn:y", "DAV:", "a&amp;b", "&#65;", "&lt;", "\u00e4", "http://x/?a=1&amp;b=2", "a  b", "", XML,
               "http://www.w3.org/XML/1998/&#110;amespace", "http://www.w3.org/2000/xmlns/", "&#9;", "&#1;", "\ufffe", "]]&gt;"]
 PREFIXES = ["a", "b", "D", "n0", "a0", "P", "xml", "xmlns", "xmlx", "\u00e9"]
@@ -60,7 +60,7 @@ def content(depth):
 
 
 def broken(body):
-    """A few letters changed, left out or doubled."""
+    """The body with a few letters replaced, removed or doubled."""
     letters = list(body)
     for _ in range(dice.randrange(1, 4)):
         at = dice.randrange(len(letters))
@@ -77,7 +77,7 @@ def ask(method, path, body=None, **headers):
 
 
 def parsed(body):
-    """What an independent parser makes of it; nothing where it is not well-formed."""
+    """The result of an independent parser. None if the body is not well-formed."""
     try:
         return ET.fromstring(body)
     except ET.ParseError:
@@ -85,12 +85,12 @@ def parsed(body):
 
 
 def value(node):
-    """Text and elements in their order, however they were spelled."""
+    """Texts and elements in their order, independent of their spelling in XML."""
     return node.text or "", [(child.tag, sorted(child.attrib.items()), value(child), child.tail or "") for child in node]
 
 
 def check(body, answer):
-    """Every answer of XML is well-formed."""
+    """Checks that an XML answer is well-formed, and returns it."""
     status, came, headers = answer
     if "xml" not in headers.get("Content-Type", ""):
         return None
@@ -100,7 +100,7 @@ def check(body, answer):
 
 
 def check_kept(name, body, sent):
-    """Every property that was set has its value, among all properties and asked for by its name."""
+    """Checks that every property has the value that was set, in the answer with all properties and in the answer to a request by name."""
     found = check(body, ask("PROPFIND", name, None, Depth="0"))
     kept = {node.tag: node for node in next(found.iter(DAV + "prop")) if node.tag not in OURS}
     wanted = {node.tag: node for prop in sent.findall(f"{DAV}set/{DAV}prop") for node in prop}
@@ -140,7 +140,7 @@ for turn in range(count):
     if is_taken:
         assert sent is not None, f"taken, though it is not well-formed: {body!r}"
         taken += 1
-        # What is set and removed in one body is judged in its order, which is tested elsewhere.
+        # Other tests check bodies that both set and remove properties, because their order matters.
         if b"remove" not in body.encode():
             compared += check_kept(name, body, sent)
     else:

@@ -25,7 +25,7 @@ fn random_bodies_come_back_as_they_were() {
     println!("{said}");
 }
 
-/// Writes properties into the attribute of a file, as the server stores them: namespace, name, language, value.
+/// Writes properties to the attribute of a file, in the server's format: namespace, name, language, value.
 fn keep(server: &Server, file: &str, properties: &[(&str, &str, &str, &str)]) {
     let path = server.data().join("datastores/main").join(file);
     std::fs::write(&path, "x").unwrap();

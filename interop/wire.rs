@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The longest wait for a response. An expected response comes at once; the test waits this long only for a missing one.
+/// The longest wait for a response. The test waits this long only if an expected response does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Parallel connections, fewer than the limit of unauthenticated connections of an address.
 const AT_ONCE: usize = 24;
@@ -51,7 +51,7 @@ impl World {
         format!("PBSAPIToken={token}:{secret}")
     }
 
-    /// Runs all cases of a file. Fails, and prints the cases whose response is not the expected one.
+    /// Runs all cases of a file. If a response is not the expected one, prints the case and fails.
     fn run(&self, corpus: &str, least: usize, came: impl Fn(&Self, usize, &Case) -> String + Sync) {
         let cases = cases(corpus);
         assert!(cases.len() >= least, "{} cases, expected {least}", cases.len());

@@ -8,7 +8,7 @@ use std::process::Output;
 
 const DAMAGED: [u8; 8192] = [7; 8192];
 
-/// Runs a command whose `renameat2` fails, and also one of its other calls if `fault` is given.
+/// Runs a command in which every `renameat2` fails. If `fault` is given, one of its other calls fails, too.
 fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
     traced(data, arguments, "renameat2:error=EINVAL", fault).output().unwrap()
 }
@@ -51,7 +51,7 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
                 assert!(output.status.success() && at > 10, "{what}: is the library loaded?");
             }
             if !store.exists() {
-                // The restore was killed between the two renames: no command treats this as an empty data directory.
+                // The restore was killed between the two renames. No command treats the result as an empty data directory.
                 let refused = run(&data, &["user", "list"], None);
                 assert!(!refused.status.success() && why(&refused).contains("mv -T"), "{what}: {refused:?}");
                 std::fs::rename(&new, &store).unwrap();

@@ -1,4 +1,4 @@
-//! Sends requests and reads answers: over HTTP/1.1 byte for byte, over HTTP/2 by a library.
+//! Sends requests and reads answers. HTTP/1.1 is written byte for byte; HTTP/2 uses a library.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -85,8 +85,8 @@ impl Got {
     }
 }
 
-/// A connection from a loopback address that no other connection of this process uses. The log identifies connections by address and port, and ports
-/// are used again.
+/// A connection from a loopback address that no other connection of this process uses. The log identifies connections by address and port, and the
+/// kernel assigns the same port again later.
 fn connected(address: &str) -> TcpStream {
     static COUNT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes();

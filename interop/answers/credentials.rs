@@ -5,7 +5,7 @@ use super::house::CALLERS;
 use super::keystone::{basic, come_in};
 use super::world::World;
 
-/// The method and path of the requests with which each credential is tried.
+/// The methods and paths of the requests with which each credential is tried.
 const PLACES: [(&str, &str); 5] = [
     ("GET", "/whoami"),
     ("GET", "/dav/main/a.txt"),
@@ -27,7 +27,7 @@ const BY_SESSION: [&str; 9] = [
     "trustee's session",
 ];
 
-/// Values of `Authorization`, each with its name; those that begin with `Basic:` are in plain text, and are encoded before they are sent.
+/// Values of `Authorization`, each with its name. Values that begin with `Basic:` are plain text here, and are encoded before they are sent.
 const AUTHORIZATIONS: [(&str, &str); 38] = [
     ("PBSAPIToken", "PBSAPIToken=alice@corp!t:{{secret of alice@corp!t}}"),
     ("PBSAPIToken with a blank", "PBSAPIToken alice@corp!t:{{secret of alice@corp!t}}"),

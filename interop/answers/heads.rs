@@ -1,4 +1,4 @@
-//! Requests without a credential: public routes, the operations listener, and heads that are refused before a route is searched.
+//! Requests without a credential: public routes, the operations listener, and request heads that the server refuses before it looks for a route.
 
 use super::client::Ask;
 use super::world::{Way, World};

@@ -1,4 +1,4 @@
-//! The server that gets the requests: it always has the same users, groups, tokens, roles, datastores, files and ACLs.
+//! The server that gets the requests. It always has the same users, groups, tokens, roles, datastores, files and ACLs.
 
 use super::client::{Ask, Got};
 use crate::server::{BINARY, CLOSED, Server, WITHOUT_PENALTIES, read_acl, write_acl};
@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime};
 
 const CLOUD: &str = include_str!("cloud.json");
 
-/// Limits by time or number of requests are set so high that no answer depends on the duration of the run or its number of requests.
+/// Limits by time or by number of requests are high. Therefore no answer depends on the duration of the run or on its number of requests.
 const ENVIRONMENT: [(&str, &str); 11] = [
     WITHOUT_PENALTIES,
-    // Datastores are created while the server runs, also outside of the roots.
+    // Datastores are created while the server runs, and some are outside of the roots.
     CLOSED,
     ("ENFILADE_PRIVILEGES__LANDLOCK", "false"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),
@@ -27,7 +27,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ("ENFILADE_LIMITS__LOCKS_PER_STORE", "100000"),
     ("ENFILADE_LIMITS__DEEP_LISTING_SECONDS", "600"),
     ("ENFILADE_IDENTITY__TOKEN_SECONDS", "86400"),
-    // Each request is compared with its line in the log.
+    // The test compares each request with its line in the log, so no line may be left out.
     ("ENFILADE_LIMITS__REFUSALS_LOGGED_PER_SECOND", "1000000"),
 ];
 
@@ -80,7 +80,7 @@ const FILES: [(&str, Option<&str>); 19] = [
     ("w/in", Some("in")),
 ];
 
-/// ACLs of single files, set after the ACL of the whole datastore.
+/// ACLs of single files. They are set after the ACL of the whole datastore.
 const ACLS: [(&str, &str); 5] = [
     ("/read.txt", "allow authenticated read"),
     ("/hidden.txt", "allow admin@Default full"),
@@ -89,7 +89,7 @@ const ACLS: [(&str, &str); 5] = [
     ("/hidden/in", "allow admin@Default full"),
 ];
 
-/// Callers of every kind of user and token, in the order of `recorded.txt`. Callers with sessions come after them.
+/// Callers of every kind of user and token, in the order of `recorded.txt`. Callers with sessions follow after these.
 pub(super) const CALLERS: [&str; 11] = [
     "anonymous",
     "wrong secret",
@@ -106,9 +106,9 @@ pub(super) const CALLERS: [&str; 11] = [
 
 pub(super) struct House {
     pub(super) server: Server,
-    /// For each name in `{{…}}` the id, token or other value that replaces it in requests.
+    /// The names that requests contain as `{{…}}`, each with the id, token or other value that replaces it.
     pub(super) names: BTreeMap<String, String>,
-    /// Secret values of this run, each with the name that replaces it in recorded answers.
+    /// Secret values of this run. In recorded answers, the name replaces the secret value.
     pub(super) secrets: Vec<(String, String)>,
     /// The header fields with the credential of each caller.
     callers: BTreeMap<String, Vec<(String, String)>>,
@@ -154,7 +154,7 @@ impl House {
         for name in ["tank", "closed", "readonly", "small", "usb"] {
             let path = if name == "usb" { place("usb/content") } else { place(name) };
             self.server.cli(&["datastore", "create", name, "--path", path.to_str().unwrap()]);
-            // The command below also gives this file an ACL; without an ACL no caller would see it.
+            // The command below also sets an ACL on this file. Without an ACL, no caller would see it.
             std::fs::write(path.join("a.txt"), "0123456789").unwrap();
             set_time(&path.join("a.txt"));
             let all = "allow authenticated full inherit=files,dirs";
@@ -178,7 +178,7 @@ impl House {
                 Some(content) => std::fs::write(root.join(path), content).unwrap(),
             }
         }
-        // The content contains no letters and digits, so that no rule of `masks.txt` matches in it.
+        // The content contains no letters or digits, because a rule of `masks.txt` could match them.
         let large: Vec<u8> = b"!#$()*+,-./:;=?@^_|~`'%".iter().copied().cycle().take(300_000).collect();
         std::fs::write(root.join("large.bin"), large).unwrap();
         let all = "allow authenticated full inherit=files,dirs";
@@ -187,7 +187,7 @@ impl House {
             self.server.cli(&["acl", "set", "main", path, acl]);
         }
         write_acl(&root.join("damaged.txt"), b"\x01\x02\x03");
-        // The members of a directory come before the directory, because its time changes when they are written.
+        // The members of a directory come before the directory, because its modification time changes when members are written.
         FILES.iter().rev().for_each(|(path, _)| set_time(&root.join(path)));
         ["large.bin", ""].iter().for_each(|path| set_time(&root.join(path)));
     }
@@ -211,13 +211,13 @@ impl House {
         self.names.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Like [`House::name`], for the id of a created record.
+    /// Like [`House::name`]; the value is the id of a created record.
     pub(super) fn name_made(&mut self, name: &str, got: &Got, what: &str) {
         let id = got.json()[what]["id"].as_str().unwrap_or("nothing-was-made").to_owned();
         self.names.insert(name.to_owned(), id);
     }
 
-    /// A name that no record has so far.
+    /// A name that no record has yet.
     pub(super) fn next_name(&mut self) -> String {
         self.made += 1;
         format!("new-{}", self.made)
@@ -246,8 +246,8 @@ impl House {
         out
     }
 
-    /// Makes a new directory below `/w` of `main`, for one request that changes files, and returns its name. It contains the file `f`, the directory
-    /// `d` with `x` and `y/z`, the file `r` that may only be read, and the hidden file `h` and hidden directory `hd`.
+    /// Creates a new directory below `/w` of `main`, for one request that changes files, and returns its name. The directory contains the file `f`,
+    /// the directory `d` with `x` and `y/z`, the read-only file `r`, the hidden file `h` and the hidden directory `hd`.
     pub(super) fn case(&mut self) -> String {
         self.cases += 1;
         let (root, name) = (self.root(), format!("w/{:04}", self.cases));
@@ -277,7 +277,7 @@ impl House {
         name
     }
 
-    /// The content of a directory of `main`, as text with a line for each entry: its length, its content, and the length of its ACL.
+    /// The content of a directory of `main`, as text. It has a line for each entry: the entry's length, its content, and the length of its ACL.
     pub(super) fn tree(&self, directory: &str) -> String {
         let mut text = String::new();
         walk(&self.root().join(directory), "", &mut text);
@@ -312,7 +312,7 @@ fn set_time(path: &Path) {
     file.set_modified(SystemTime::UNIX_EPOCH + WRITTEN).unwrap();
 }
 
-/// Whether the domain `local` comes after `Default` in lists. Lists are in the order of ids, and the id of `local` is random.
+/// Whether the domain `local` comes after `Default` in lists. Lists are sorted by id, and the id of `local` is random.
 fn is_local_last(server: &Server) -> bool {
     let domains = server.cli(&["domain", "list"]);
     let local = domains.iter().find(|domain| domain["domain"] == "local").unwrap();
@@ -323,7 +323,7 @@ fn authorization(token: &str, secret: &str) -> (String, String) {
     ("Authorization".to_owned(), format!("PBSAPIToken={token}:{secret}"))
 }
 
-/// Imports the cloud from a simple HTTP server that answers like a Keystone, so that all records have the fixed ids of `cloud.json`.
+/// Imports the cloud from a simple HTTP server that answers like Keystone. By this import, all records have the fixed ids of `cloud.json`.
 fn import(server: &Server, cloud: &Value) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -371,7 +371,7 @@ fn listed(cloud: &Value, name: &str) -> Vec<Value> {
     list(name).or_else(of_domain).unwrap_or_default()
 }
 
-/// Answers one connection after the other, until one ends without a request.
+/// Serves one connection after another, until a connection ends without a request.
 fn serve(listener: &TcpListener, cloud: &Value) {
     loop {
         let mut stream = BufReader::new(listener.accept().unwrap().0);

@@ -6,7 +6,7 @@ use super::keystone_calls::{CHANGES, READS};
 use super::world::{Way, World};
 use serde_json::{Value, json};
 
-/// Sessions: the name of the caller who has it, its user, and its scope.
+/// Sessions: the name of the caller, the user of the session, and its scope.
 const SESSIONS: [(&str, &str, &str); 12] = [
     ("member's session", "alice", r#"{"project":{"id":"{{project p}}"}}"#),
     ("unscoped session", "alice", r#""unscoped""#),
@@ -52,7 +52,7 @@ const CHANGERS: [&str; 8] = [
     "admin's session",
 ];
 
-/// Makes the sessions with which requests to all faces are sent.
+/// Creates the sessions that the requests to all faces use.
 pub(super) fn come_in(world: &mut World) {
     world.group("keystone sessions");
     for (caller, user, scope) in SESSIONS {
@@ -82,7 +82,7 @@ pub(super) fn come_in(world: &mut World) {
     let body = password("bob", r#"{"OS-TRUST:trust":{"id":"{{trust}}"}}"#);
     let got = world.ask("anonymous", "trustee's session", Ask::new("POST", "/v3/auth/tokens").body(body));
     admit(world, "trustee's session", &got);
-    // The requests to `/ec2tokens` and `/s3tokens` name this key. Its access key is fixed, so that they are the same in each run.
+    // The requests to `/ec2tokens` and `/s3tokens` name this key. Its access key is fixed, because these requests must be the same in each run.
     let blob = json!({ "access": "an-access-key", "secret": "a secret of nobody" }).to_string();
     let key = json!({ "credential": { "type": "ec2", "blob": blob, "project_id": "{{project p}}", "user_id": "{{user alice}}" } });
     let got = world.ask("member's session", "EC2 key", Ask::new("POST", "/v3/credentials").json(&key));
@@ -130,7 +130,7 @@ pub(super) fn basic(text: &str) -> String {
     said
 }
 
-/// From now on, the caller of this name sends the token in the answer.
+/// From now on, the caller with this name sends the token of the answer.
 fn admit(world: &mut World, caller: &str, got: &Got) {
     let token = got
         .field("x-subject-token")
@@ -183,7 +183,7 @@ fn reads(world: &mut World) {
     }
 }
 
-/// The path with another id in the place of its last one.
+/// The path, with its last id replaced by another id.
 fn with_absent(path: &str, absent: &str) -> String {
     let begin = path.rfind("{{").unwrap();
     let end = begin + path[begin..].find("}}").unwrap() + 2;
@@ -265,7 +265,7 @@ fn victim_token(world: &mut World) -> String {
     token
 }
 
-/// Every call that changes something, by every caller, each on records that were created for this request.
+/// Every call that changes something, by every caller. Each request uses records that were created for it.
 fn changes(world: &mut World) {
     for (method, path, body) in CHANGES {
         let group = path.split('/').nth(1).unwrap_or_default();
@@ -294,8 +294,8 @@ fn changes(world: &mut World) {
     }
 }
 
-/// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates it. A path with
-/// a name is that of PUT.
+/// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates the record. If
+/// the path contains a name, PUT creates the record.
 const VICTIMS: [(&str, &str, &str, &str, &str); 21] = [
     (
         "new user",

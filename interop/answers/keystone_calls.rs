@@ -63,7 +63,7 @@ pub(super) const READS: &[&str] = &[
 /// The calls that change something: method, path and body.
 #[rustfmt::skip]
 pub(super) const CHANGES: &[(&str, &str, &str)] = &[
-    // These come first: later there are services with random ids, and answers list services in the order of ids.
+    // These calls come first. Later calls create services with random ids, and answers list services in the order of their ids.
     ("POST", "/ec2tokens", r#"{"credentials":{"access":"an-access-key","signature":"x","host":"h","verb":"GET","path":"/","params":{"SignatureVersion":"2","SignatureMethod":"HmacSHA256","Timestamp":"2001-09-09T01:46:40Z"},"headers":{}}}"#),
     ("POST", "/s3tokens", r#"{"credentials":{"access":"an-access-key","token":"R0VUCgoKU3VuLCAwOSBTZXAgMjAwMSAwMTo0Njo0MCBHTVQKL2J1Y2tldC9rZXk=","signature":"GT88Ou5xnzxMqYz+ayp6LXF+r3g="}}"#),
     ("POST", "/users", r#"{"user":{"name":"made","domain_id":"{{domain corp}}"}}"#),

@@ -1,16 +1,16 @@
-//! The canonical form of a text: values that always differ between two runs are replaced, by the rules of `masks.txt`.
+//! The canonical form of a text: the rules of `masks.txt` replace values that are different in each run.
 
 use std::collections::HashMap;
 
 /// The rules, in their order.
 pub(super) struct Masks {
     rules: Vec<Rule>,
-    /// For each byte the indexes of the rules that can match where it stands.
+    /// For each byte, the indexes of the rules that can match at a place with this byte.
     by_byte: Vec<Vec<usize>>,
     orders: Vec<(String, String)>,
     /// The beginning of the Content-Type of metrics.
     samples: String,
-    /// The replacement of each value that was found before.
+    /// The replacement of each value that was found earlier.
     known: HashMap<String, String>,
     /// Values that are replaced anywhere in a text, each with its replacement.
     texts: Vec<(String, String)>,
@@ -47,7 +47,7 @@ enum Piece {
     Class(u8, usize, usize),
 }
 
-/// The place of the masked text. A value is named by the place where it is found first.
+/// The place of the masked text. The name of a value contains the place where the value is found first.
 pub(super) struct MaskContext<'p> {
     pub(super) origin: &'p str,
     /// For each rule, the number of values that were first found at this place.
@@ -66,7 +66,7 @@ impl Masks {
             assert!(!reason.is_empty(), "`{line}` gives no reason");
             let (before, rest) = pattern.split_once('[').unwrap();
             let (masked, after) = rest.rsplit_once(']').unwrap();
-            // The masked part is the last one in brackets, so a bracket before it belongs to the text before.
+            // The masked part is the last part in brackets. An earlier bracket belongs to the text before this part.
             let (before, masked) = match masked.rsplit_once('[') {
                 Some((more, masked)) => (format!("{before}[{more}"), masked),
                 None => (before.to_owned(), masked),
@@ -104,12 +104,12 @@ impl Masks {
         Masks { rules, by_byte, orders, samples, known: HashMap::new(), texts: Vec::new(), began }
     }
 
-    /// From now on, the value is replaced by this name where a rule finds it.
+    /// From now on, this name replaces the value where a rule finds the value.
     pub(super) fn know(&mut self, value: &str, name: &str) {
         self.known.insert(value.to_owned(), format!("<{name}>"));
     }
 
-    /// From now on, the value is replaced by this name anywhere.
+    /// From now on, this name replaces the value everywhere.
     pub(super) fn know_anywhere(&mut self, value: &str, name: &str) {
         self.texts.push((value.to_owned(), format!("<{name}>")));
     }
@@ -126,7 +126,7 @@ impl Masks {
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         let bytes = text.as_bytes();
         while at < bytes.len() {
-            // A rule also compares the end of the text that was already written.
+            // A rule also compares the end of the text that is already written.
             let found = self.by_byte[usize::from(bytes[at])].iter().find_map(|nth| {
                 let (begin, end) = self.rules[*nth].find(bytes, at, &out)?;
                 Some((*nth, begin, end))
@@ -160,7 +160,7 @@ impl Masks {
         match rule.kind {
             Kind::Kept => value.to_owned(),
             Kind::Each => format!("<{}>", rule.name),
-            // One second more counts as the same minute: the second may change while the server answers.
+            // A time that is one second later counts as the same minute, because the clock may advance while the server answers.
             Kind::Minutes => {
                 let seconds = value.parse::<u64>().unwrap_or(0);
                 format!("<{} minutes>", seconds.saturating_sub(1).div_ceil(60).max(seconds.min(1)))
@@ -243,7 +243,7 @@ fn is_of(class: u8, byte: u8) -> bool {
     }
 }
 
-/// The end of the pieces if they match at this offset.
+/// The end of the pieces, if they match at this offset.
 fn taken(pieces: &[Piece], bytes: &[u8], mut at: usize) -> Option<usize> {
     for piece in pieces {
         match piece {
@@ -276,7 +276,7 @@ fn ordered(text: &str, begin: &str, end: &str) -> String {
     format!("{}{}{rest}", &text[..first], parts.concat())
 }
 
-/// The comments of metrics: their names, types and meanings. Samples are left out, because some of them appear only after a minute, or under load.
+/// The comments of metrics: their names, types and meanings. Samples are left out, because some samples appear only after a minute or under load.
 fn without_samples(text: &str) -> String {
     text.lines().filter(|line| line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
 }
@@ -293,7 +293,7 @@ fn seconds(text: &str, form: Form) -> Option<i64> {
             (number(12, 16)?, month, number(5, 7)?, 17)
         }
     };
-    // Counts days as if years began in March, so that a leap day is the last day of a year.
+    // Years begin in March here, because the leap day is then the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
     let time = number(clock, clock + 2)? * 3600 + number(clock + 3, clock + 5)? * 60;

@@ -19,7 +19,7 @@ const CALLERS: [&str; 13] = [
     "credential's session",
 ];
 
-/// The callers who send changing requests; those who have the right come last.
+/// The callers who send changing requests. Callers with the right come last.
 const CHANGERS: [&str; 6] = ["anonymous", "bob", "alice", "own roles", "auditor", "admin"];
 
 const READS: [&str; 52] = [
@@ -77,7 +77,7 @@ const READS: [&str; 52] = [
     "",
 ];
 
-/// A call that changes something: method, path, and bodies, in the order in which a caller with the right would send them.
+/// A call that changes something: method, path and bodies. The order of the bodies is the order in which a caller with the right would send them.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
@@ -136,7 +136,7 @@ pub(super) fn change(world: &mut World) {
         world.group(&format!("proxmox {method}"));
         for caller in CHANGERS {
             for (nth, body) in bodies.iter().enumerate() {
-                // Other callers send only the first two bodies, because they are refused for any body.
+                // Other callers send only the first two bodies, because the server refuses them for any body.
                 if nth > 1 && caller != "admin" {
                     continue;
                 }
@@ -149,7 +149,7 @@ pub(super) fn change(world: &mut World) {
     forms(world);
 }
 
-/// The same calls with other forms of parameters, and as a page of another site would send them.
+/// The same calls with other forms of parameters, and with the headers that a browser sends for a page of another site.
 fn forms(world: &mut World) {
     world.group("proxmox forms");
     for (kind, body) in [

@@ -5,7 +5,7 @@ use super::house::CALLERS;
 use super::webdav_values::{ACCEPTS, CONDITIONS, DEPTHS, PROPFINDS, RANGES, RIGHTS};
 use super::world::{Way, World};
 
-/// Callers with a session, which `keystone::come_in` made.
+/// Callers with a session. `keystone::come_in` created the sessions.
 const BY_SESSION: [&str; 2] = ["member's session", "unscoped session"];
 
 const TARGETS: [&str; 34] = [
@@ -59,7 +59,8 @@ const FEW: [&str; 7] = [
 pub(super) fn ask(world: &mut World) {
     for method in ["OPTIONS", "GET", "HEAD", "PROPFIND"] {
         world.group(&format!("webdav {method}"));
-        // For these methods fewer callers are enough, because the rights are those of GET and PROPFIND.
+        // For these methods fewer callers are enough, because the rights are the same as for GET and
+        // PROPFIND.
         let fewer = matches!(method, "OPTIONS" | "HEAD");
         for target in TARGETS {
             let callers = CALLERS.into_iter().chain(BY_SESSION);

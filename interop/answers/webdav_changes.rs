@@ -1,4 +1,4 @@
-//! Changing requests of WebDAV. Each request has a directory of its own, and the content of this directory afterwards is recorded with the answer.
+//! Changing requests of WebDAV. Each request has a separate directory. The content of this directory after the request is recorded with the answer.
 
 use super::client::{Ask, Got};
 use super::webdav_values::{
@@ -15,7 +15,7 @@ const VERBS: [&str; 11] =
 /// Targets in the directory of the request.
 const TARGETS: [&str; 11] = ["f", "d", "d/", "new", "new/", "r", "h", "hd", "hd/new", "absent/new", "d/x"];
 
-/// Targets elsewhere. Only two of them can be changed.
+/// Targets in other places. Only two of them can be changed.
 const ELSEWHERE: [&str; 12] = [
     "/dav",
     "/dav/",
@@ -250,7 +250,7 @@ fn locks(world: &mut World) {
     }
 }
 
-/// Makes a new directory in which alice has locked the target.
+/// Creates a new directory in which alice has locked the target.
 fn locked(world: &mut World, target: &str, body: &str, depth: &str) {
     let case = world.house.case();
     world.house.name("case", &case);
@@ -264,7 +264,7 @@ fn locked(world: &mut World, target: &str, body: &str, depth: &str) {
     world.house.name("etag", got.field("etag").unwrap_or("\"none\""));
 }
 
-/// Every verb with every `If` header, on a locked target and on one that is not locked.
+/// Every verb with every `If` header, on a locked and on an unlocked target.
 fn ifs(world: &mut World) {
     for verb in ["PUT", "DELETE", "PROPPATCH", "MOVE", "COPY", "LOCK", "UNLOCK", "GET"] {
         world.group(&format!("webdav If on {verb}"));

@@ -107,12 +107,12 @@ impl World {
         &self.house.server
     }
 
-    /// From now on, requests belong to this group.
+    /// From now on, requests are part of this group.
     pub(super) fn group(&mut self, name: &str) {
         name.clone_into(&mut self.group);
     }
 
-    /// From now on, answers have this name in the place of the value.
+    /// From now on, this name replaces the value in answers.
     pub(super) fn know(&mut self, value: &str, name: &str) {
         self.masks.know(value, name);
     }
@@ -128,7 +128,7 @@ impl World {
         got
     }
 
-    /// Like [`World::ask`], and also records the content of a directory afterwards.
+    /// Like [`World::ask`]. Also records the content of a directory after the request.
     pub(super) fn ask_and_look(&mut self, caller: &str, what: &str, ask: Ask, directory: &str) -> Got {
         let (got, asked) = self.send(Way::Plain, caller, ask);
         let tree = self.house.tree(directory);
@@ -136,7 +136,7 @@ impl World {
         got
     }
 
-    /// Sends a request without recording the answer, to prepare other requests.
+    /// Sends a request that prepares other requests. The answer is not recorded.
     pub(super) fn quietly(&mut self, caller: &str, ask: Ask) -> Got {
         // On a separate connection, because the lines of the log are assigned to requests by connection.
         self.send(Way::Plain, &format!("{caller}, quietly"), ask).0
@@ -164,7 +164,7 @@ impl World {
             }
         };
         if got.body.len() >= BODY_BYTES_MAX {
-            // The line in the log for a large answer may come after that of the next request on the connection, so the next request gets a new
+            // The log line of a large answer may come after the log line of the next request on the connection. Therefore the next request gets a new
             // connection.
             self.clients.remove(&(caller.to_owned(), way));
             self.clients2.remove(caller);
@@ -173,7 +173,7 @@ impl World {
     }
 
     fn record(&mut self, way: Way, what: String, asked: String, got: Got, tree: String) {
-        // Labels are shortened, because there are thousands.
+        // Labels are shortened, because there are thousands of them.
         let what =
             what.replace("/dav/main/{{case}}", "~").replace("{{", "").replace("}}", "").replace('\n', " ");
         let label = (self.group.clone(), what);
@@ -222,10 +222,10 @@ impl World {
 /// The header with the id of a request, which is different in each answer.
 const REQUEST_ID: &str = "x-request-id";
 
-/// Of a body of this length or more, only the digest is recorded.
+/// If a body has this length or more, only its digest is recorded.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// The fields of an event that are recorded; the other fields contain time and address.
+/// The fields of an event that are recorded. The other fields contain times and addresses.
 const TOLD: [&str; 12] = [
     "face",
     "verb",
@@ -241,7 +241,7 @@ const TOLD: [&str; 12] = [
     "reason",
 ];
 
-/// The event with the request id of the answer. If the connection ended without an answer, it is the remaining event of the connection.
+/// The event with the request id of the answer. If the connection ended without an answer, the result is the remaining event of the connection.
 fn event_of(logged: &mut HashMap<String, Vec<Value>>, entry: &Entry) -> Option<Value> {
     let events = logged.get_mut(&entry.got.peer)?;
     let at = match entry.got.field(REQUEST_ID) {

@@ -1,4 +1,4 @@
-//! The console in Debian's Chromium, driven by Playwright, and looked at by axe-core.
+//! The console in Debian's Chromium. Playwright controls the browser, and axe-core checks the pages.
 
 use super::{PASSWORD, server, set_password};
 use crate::server::Scratch;

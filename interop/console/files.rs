@@ -1,4 +1,4 @@
-//! Files in the console: listing, uploads, changes, downloads and archives; and what a user must not learn.
+//! Files in the console: listing, uploads, changes, downloads and archives. Other tests check that the console does not reveal hidden files.
 
 use super::{Browser, server};
 use std::process::Command;
@@ -41,7 +41,7 @@ fn a_folder_is_listed_in_order_and_a_hidden_entry_is_absent() {
     assert_eq!(names(&page.text()), all);
     let of_bob = bob.open("/console/files/main/");
     assert_eq!(names(&of_bob.text()), ["folder", "A.txt", "b.txt", "dot.png", "page.html"]);
-    // Bob may only read: nothing that he cannot do is offered.
+    // Bob may only read. The page offers nothing that he may not do.
     assert!(page.text().contains("id=\"upload\"") && !of_bob.text().contains("id=\"upload\""));
     for order in ["size", "time"] {
         assert_eq!(
@@ -50,7 +50,7 @@ fn a_folder_is_listed_in_order_and_a_hidden_entry_is_absent() {
             "{order}"
         );
     }
-    // Every page about a hidden object is the page about an absent one.
+    // Every page about a hidden object is the same as the page about an absent object.
     for area in ["files", "content", "zip", "why", "search"] {
         for (hidden, absent) in [("veiled/", "absent/"), ("secret.txt", "absent.txt"), ("veiled", "absent")] {
             let answer = |name: &str| {
@@ -75,7 +75,7 @@ fn a_folder_is_listed_in_order_and_a_hidden_entry_is_absent() {
     assert_eq!(names(&bob.open("/console/search/main/?q=NOTE").text()), ["folder/inner/deep note.txt"]);
     let zipped = bob.open("/console/zip/main/");
     assert!(zipped.status == 200 && !zipped.text().contains("secret") && !zipped.text().contains("veiled"));
-    // A datastore in which bob has no role is absent, too.
+    // A datastore in which bob has no role looks absent, too.
     let other = server.data().join("datastores/other");
     server.cli(&["datastore", "create", "other", "--path", other.to_str().unwrap()]);
     for area in ["files", "zip", "search", "review"] {
@@ -153,7 +153,7 @@ fn files_are_uploaded_changed_and_downloaded() {
         assert_eq!(alice.send("/console/files/main/forged", &arguments).status, 403, "{headers:?}");
     }
     assert!(!main.join("forged").exists());
-    // What a user uploaded is never a page of the console.
+    // A file that a user uploaded is never displayed as a page of the console.
     for (path, kind, shown) in [
         ("page.html", "application/octet-stream", "attachment"),
         ("page.html?show", "application/octet-stream", "attachment"),
@@ -209,7 +209,7 @@ fn files_are_uploaded_changed_and_downloaded() {
     assert!(!main.join("folder").exists());
     assert_eq!(bob.act("/console/files/main/page.html", &[("do", "remove")]).status, 422);
     assert!(main.join("page.html").exists());
-    // A session that was ended uploads nothing.
+    // Uploads with a session that was ended are refused.
     server.cli(&["session", "end", "alice@local"]);
     let csrf = csrf.as_str();
     let late = ["--request", "PUT", "--header", csrf, "--header", own.as_str(), "--data-binary", "x"];
@@ -255,7 +255,7 @@ fn the_first_page_of_a_folder_with_41000_entries_takes_less_than_50_ms_of_cpu() 
     for n in 0..41_000 {
         std::fs::File::create(many.join(format!("file {n:05}"))).unwrap();
     }
-    // A change is certain to be seen in the state of the folder two seconds after it; from then on the names are remembered.
+    // Two seconds after a change, the times of the folder are certain to show it. From then on the server remembers the names.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let browser = Browser::new(&server);
     browser.sign_in("alice");
@@ -271,6 +271,6 @@ fn the_first_page_of_a_folder_with_41000_entries_takes_less_than_50_ms_of_cpu() 
     }
     let millis = (ticks(&server) - before) * 10 / count;
     assert!(millis < 50, "{millis} ms");
-    // A page in the middle is as cheap, because the page begins after a name and not after a number of entries.
+    // A page in the middle takes no more time, because the page begins after a name and not after a number of entries.
     assert_eq!(open("?after=file:file+20499")[0], "file 20500");
 }

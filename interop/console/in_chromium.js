@@ -1,5 +1,5 @@
-// Drives the console in Debian's Chromium. The test gives the URL of the server, a directory for pictures and one for a browser's profile. Each step prints a line; a failed
-// step throws, and the program ends with a status other than 0.
+// Drives the console in Debian's Chromium. Arguments: the URL of the server, a directory for screenshots, and a directory for the browser's profile. Each step prints a line. A
+// failed step throws, and the program ends with a status other than 0.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -13,7 +13,7 @@ const PASSWORD = "correct horse";
 const EVIL = "<img src=x onerror=\"document.title='owned'\">'\"&lt;b&gt;{{7*7}}";
 
 async function check(page, name) {
-  // Playwright's scripts are not bound by the policy of the page.
+  // The Content-Security-Policy of the page does not apply to Playwright's scripts.
   await page.evaluate(axe);
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
@@ -43,7 +43,7 @@ async function signIn(page, user) {
 async function files(page) {
   await page.click("text=main");
   await check(page, "folder");
-  // A folder with an evil name, made with the keyboard alone.
+  // Creates a folder with HTML in its name. Uses only the keyboard.
   await page.locator("summary", { hasText: "New folder" }).focus();
   await page.keyboard.press("Enter");
   await page.keyboard.press("Tab");
@@ -52,14 +52,14 @@ async function files(page) {
   await page.waitForSelector("text=The folder was created.");
   assert.equal(await page.locator("h1").innerText(), EVIL.replace("/", ""));
   await check(page, "empty-folder");
-  // Upload two files, one with an evil name.
+  // Uploads two files, one of them with HTML in its name.
   await page.setInputFiles("#upload", [
     { name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("what went up") },
     { name: "<script>document.title='owned'<script>.html", mimeType: "text/html", buffer: Buffer.from("<script>document.title='owned'</script>") },
   ]);
   await page.waitForSelector("text=Uploaded.");
   assert.equal(await page.locator("tbody tr").count(), 2);
-  // A file that exists is replaced only if the user says so.
+  // An existing file is replaced only if the user confirms this.
   page.once("dialog", (dialog) => dialog.dismiss());
   await page.setInputFiles("#upload", [{ name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("other") }]);
   await page.waitForSelector("text=a file with this name exists");
@@ -72,7 +72,7 @@ async function files(page) {
   await page.waitForSelector("pre.text");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download")]);
   assert.match(download.suggestedFilename(), /html$/);
-  // Dropping a folder.
+  // Uploads a folder by drag and drop.
   await page.goto(`${server}/console/files/main/`);
   const dropped = await page.evaluateHandle(() => {
     const transfer = new DataTransfer();
@@ -82,7 +82,7 @@ async function files(page) {
   await page.dispatchEvent("body", "drop", { dataTransfer: dropped });
   await page.waitForSelector("text=Uploaded.");
   assert.ok(await page.locator("a.entry", { hasText: "dropped.txt" }).count());
-  // Search, rename, delete.
+  // Searches, renames and deletes files.
   await page.fill("[name=q]", "note");
   await page.keyboard.press("Enter");
   await page.waitForSelector("text=note.txt");
@@ -150,7 +150,7 @@ async function run() {
   await check(alice, "start");
   await files(alice);
   await account(alice);
-  // A second user at the same time, in a browser of its own.
+  // A second user works at the same time, in a separate browser.
   const second = await chromium.launch(options);
   const root = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
   root.setDefaultTimeout(20_000);
@@ -159,7 +159,7 @@ async function run() {
   await root.goto(`${server}/console/users?user=alice%40local`);
   await root.click("button:has-text('End all sessions')");
   await root.waitForSelector("text=Done.");
-  // The first user is out at the next click.
+  // The next click of the first user leads to the sign-in page.
   await alice.click("text=Files");
   await alice.waitForURL(/\/console\/sign-in/);
   await second.close();

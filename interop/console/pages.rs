@@ -32,7 +32,7 @@ fn people_manage_their_own_tokens_sessions_and_password() {
     let login = format!("alice@local!laptop:{secret}");
     assert_eq!(curl(&server, &login, "/dav/main/", &PROPFIND_0).status, 207);
     assert!(!alice.open("/console/account").text().contains(secret) && !server.log().contains(secret));
-    // A token with a role of its own has only this role.
+    // A token with a separate role has only this role.
     let made = create(&[
         ("name", "narrow"),
         ("days", "1"),
@@ -112,7 +112,8 @@ fn an_explanation_has_five_doors_and_needs_the_right_to_ask_about_others() {
             && page.contains("enfilade role assign --path /datastore/main"),
         "{page}"
     );
-    // About herself, everybody may ask; about others, not even somebody who sees all roles.
+    // Every user may ask about their own access. Only an administrator may ask about others; an auditor, who
+    // sees all roles, may not.
     assert!(ask(&alice, "alice%40local", "read").text().contains("You may read"));
     for (browser, who) in [(&alice, "bob%40local"), (&eve, "bob%40local"), (&alice, "root%40local")] {
         assert_eq!(ask(browser, who, "read").status, 403, "{who}");
@@ -143,7 +144,7 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
         assert_eq!((status(&root), status(&eve), status(&alice)), (200, 200, of_alice), "{area}");
     }
     assert!(!alice.open("/console/datastores").text().contains("Active operations"));
-    // Each action: what an auditor and a user cannot do, an administrator can.
+    // Actions that an auditor and a user may not do, but an administrator may.
     for (path, fields, location) in [
         (
             "users/add",
@@ -203,7 +204,7 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
         changes.contains("role assign DatastoreReader to carl@local") && changes.contains("root@local"),
         "{changes}"
     );
-    // What the command line refuses, the console refuses with the same sentence.
+    // If the command line refuses something, the console refuses it with the same sentence.
     let refused = root.act("/console/users/add", &[("name", "alice@local")]);
     assert!(refused.status == 422 && refused.text().contains("already exists"), "{}", refused.text());
 }

@@ -1,4 +1,4 @@
-//! Signing in to the console and out of it, and what its cookie is good for.
+//! Signing in to the console, signing out, and the effect of the console's cookie.
 
 use super::{Browser, PASSWORD, server, set_password};
 use crate::curl::{PROPFIND_0, curl};
@@ -16,7 +16,7 @@ fn browsers_are_led_to_the_console_and_other_clients_keep_the_versions() {
     }
     let page = browser.open("/console/account?x=1");
     assert_eq!((page.status, page.header("location")), (303, "/console/sign-in?to=/console/account%3Fx%3D1"));
-    // A program does not get a page to sign in.
+    // A program does not get the sign-in page.
     assert_eq!(browser.send("/console/files/main/a", &["--request", "PUT"]).status, 403);
     for path in ["/console/assets/console.css", "/console/nothing"] {
         assert_eq!(browser.open(path).status, 303, "{path}");
@@ -54,7 +54,7 @@ fn a_person_signs_in_and_out_and_a_session_that_was_ended_is_out_at_the_next_cli
         assert!(again.status == 403 && again.text().contains("is wrong, or the account is locked"), "{user}");
         assert!(again.header("set-cookie").is_empty() && again.header("www-authenticate").is_empty());
     }
-    // A token cannot sign in, not even one with all roles of its owner.
+    // A token cannot sign in, even if it has all roles of its owner.
     let token = server.add_token("alice@local!laptop");
     let (name, secret) = token.split_once(':').unwrap();
     assert_eq!(browser.submit("/console/sign-in", &[("user", name), ("password", secret)]).status, 403);
@@ -64,7 +64,7 @@ fn a_person_signs_in_and_out_and_a_session_that_was_ended_is_out_at_the_next_cli
     for part in ["__Host-enfilade-console=", "; Path=/", "; Secure", "; HttpOnly", "; SameSite=Lax"] {
         assert!(done.header("set-cookie").contains(part), "{}", done.head);
     }
-    // Nobody is led to another place.
+    // The sign-in does not redirect to other places.
     for to in ["https://evil.example/", "//evil.example", "/dav/", "/console/../dav/", "/console/sign-in"] {
         let done = Browser::new(&server).submit("/console/sign-in", &[fields[0], fields[1], ("to", to)]);
         assert_eq!((done.status, done.header("location")), (303, "/console/"), "{to}");
@@ -87,7 +87,7 @@ fn a_person_signs_in_and_out_and_a_session_that_was_ended_is_out_at_the_next_cli
         assert!(page.header(name).contains(part), "{name}: {}", page.head);
     }
     assert!(!text.contains("<style") && !text.contains("style=") && !text.contains("onclick"), "{text}");
-    // A user who is no administrator is not offered pages of administrators.
+    // The page does not offer pages of administrators to other users.
     assert!(!text.contains("Administration"), "{text}");
     // A new sign-in ends the session that the browser had.
     let before = browser.cookie();
@@ -99,13 +99,13 @@ fn a_person_signs_in_and_out_and_a_session_that_was_ended_is_out_at_the_next_cli
         Browser::new(&server).send("/console/", &["--cookie", &cookie]).status
     };
     assert_eq!((with(&before), with(&after)), (303, 200));
-    // A session that the server did not issue is none.
+    // A session id that the server did not issue is refused.
     assert_eq!(with(&after.replace(|c: char| c.is_ascii_digit(), "0")), 303);
     let csrf = page_csrf(&browser);
     let out = browser.submit("/console/sign-out", &[("csrf", &csrf)]);
     assert!(out.status == 200 && out.text().contains("You are signed out"), "{}", out.text());
     assert_eq!((with(&after), browser.open("/console/").status), (303, 303));
-    // What ends the sessions of a user ends them in the console, too.
+    // A command that ends the sessions of a user also ends the sessions in the console.
     for command in [&["session", "end", "alice@local"][..], &["user", "disable", "alice@local"]] {
         browser.sign_in("alice");
         assert_eq!(browser.open("/console/").status, 200);
@@ -149,10 +149,10 @@ fn the_cookie_is_a_credential_for_the_console_alone_and_no_other_page_can_use_it
     }
     let token = format!("X-Auth-Token: {cookie}");
     assert_eq!(curl(&server, "", "/v3/users", &["--header", &token]).status, 401);
-    // A credential of another kind does not open the console.
+    // Credentials of other kinds do not open the console.
     let login = server.add_token("alice@local!x");
     assert_eq!(curl(&server, &login, "/console/", &[]).status, 303);
-    // The cookie does not disturb clients that the browser also is.
+    // The cookie has no effect on other requests of the same browser.
     let cookie = format!("Cookie: __Host-enfilade-console={cookie}");
     let arguments = [&PROPFIND_0[..], &["--header", &cookie]].concat();
     assert_eq!(curl(&server, &login, "/dav/main/", &arguments).status, 207);
@@ -179,12 +179,12 @@ fn the_cookie_is_a_credential_for_the_console_alone_and_no_other_page_can_use_it
         (&[&format!("{own}0")], good.clone()),
         (&[own.as_str(), "Origin: https://evil.example"], good.clone()),
     ] {
-        // Two `Origin` are no request at all.
+        // A request with two `Origin` headers is malformed.
         let expected = if headers.len() > 1 { 400 } else { 403 };
         assert_eq!(send(headers, &field), expected, "{headers:?} {field}");
     }
     assert_eq!(browser.open("/console/").status, 200, "nothing ended the session");
-    // A page of another site may open a page, but cannot load one.
+    // A page of another site may link to a page, but cannot embed it or load it.
     for (site, mode, dest, status) in [
         ("cross-site", "navigate", "document", 200),
         ("cross-site", "navigate", "iframe", 403),
@@ -199,7 +199,7 @@ fn the_cookie_is_a_credential_for_the_console_alone_and_no_other_page_can_use_it
         assert_eq!(browser.send("/console/", &arguments).status, status, "{headers:?}");
     }
     assert_eq!(send(&[own.as_str()], &good), 200);
-    // The form for signing in is refused, too, if another site sends it.
+    // The sign-in form is also refused if a page of another site sends it.
     let forged = ["--data-urlencode", "user=alice", "--data-urlencode", "password=correct horse"];
     assert_eq!(browser.send("/console/sign-in", &forged).status, 403);
 }

@@ -1,4 +1,4 @@
-//! Real clients of a fleet behind HAProxy, while members and machines of etcd are killed. The configuration of HAProxy is that of docs/fleet.md.
+//! Real clients of a fleet behind HAProxy, while members and machines of etcd are killed. HAProxy has the configuration of docs/fleet.md.
 
 use super::{Fleet, ready};
 use crate::decision_campaigns::number;
@@ -14,12 +14,12 @@ use std::time::Duration;
 
 /// The number of files that rclone copies. The campaign has 10,000.
 const FILES: u64 = 500;
-/// The number of faults. The campaign has more, until all files are copied.
+/// The number of faults. The campaign continues until all files are copied.
 const SMOKE: usize = 6;
 const MEMBERS: usize = 3;
 const PASSWORD: &str = "the administrator's";
 
-/// The configuration in docs/fleet.md, with the ports of the members, and a name for files that resolves here.
+/// The configuration in docs/fleet.md, with the ports of the members, and with a name for files that resolves on this machine.
 fn configuration(address: &str, ports: &[(String, String)]) -> String {
     let page = std::fs::read_to_string(root().join("docs/fleet.md")).unwrap();
     let (_, rest) = page.split_once("```haproxy\n").unwrap();
@@ -37,7 +37,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Ends the members and the machines of etcd, one after the other, and starts them again.
+/// Ends the members and the machines of etcd, one after another, and starts them again.
 fn disturb(
     servers: &mut [Server],
     ports: &[(String, String)],
@@ -80,7 +80,7 @@ fn environment((listen, operations): &(String, String)) -> [(&str, &str); 4] {
     ]
 }
 
-/// Copies files through HAProxy with rclone. It repeats what fails, as it does by default.
+/// Copies files through HAProxy with rclone. By default, rclone repeats failed requests.
 fn copy(address: &str, certificate: &Path, login: &str, from: &Path) {
     let (user, secret) = login.split_once(':').unwrap();
     let obscured = Command::new("rclone").args(["obscure", secret]).output().unwrap();
@@ -135,7 +135,7 @@ fn clients_behind_haproxy_get_no_wrong_answer_while_members_and_etcd_are_killed(
     }
     let proxy = Proxy::start("haproxy", place, "haproxy.cfg", proxy_address);
     let port = proxy.address.rsplit(':').next().unwrap();
-    // Before its first checks, HAProxy takes all members to serve files.
+    // Before its first checks, HAProxy assumes that all members serve files.
     let status = || {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--max-time", "5", "--output", "/dev/null", "--write-out", "%{http_code}"]);

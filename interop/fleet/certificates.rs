@@ -1,4 +1,5 @@
-//! Certificates that all members of a fleet serve: those that an operator adds, and those that one member obtains from a real ACME authority (Pebble).
+//! Certificates that all members of a fleet serve: certificates that an operator adds, and certificates that a member obtains from a real ACME
+//! authority (Pebble).
 
 use super::{Fleet, ready, why};
 use crate::acme::{Pebble, Relay, answered};
@@ -13,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Writes a certificate for this name, and its key, in two files. Returns their paths, and a line of the certificate that no other one has.
+/// Writes a certificate for this name and its key to two files. Returns the paths, and a line that only this certificate contains.
 fn make(place: &Path, name: &str) -> ([PathBuf; 2], String) {
     let mut params = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -26,7 +27,7 @@ fn make(place: &Path, name: &str) -> ([PathBuf; 2], String) {
     (paths, pem.lines().nth(4).unwrap().to_owned())
 }
 
-/// Adds a certificate for all members, on one of them. Returns a line of it.
+/// Adds a certificate for all members, by a command on one member. Returns a line of the certificate.
 fn add(member: &Server, place: &Path, name: &str) -> String {
     let ([chain, key], line) = make(place, name);
     let said = member.cli(&["certs", "add", "--fleet", chain.to_str().unwrap(), key.to_str().unwrap()]);
@@ -60,11 +61,11 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(doctor(member)["state"], "ok");
     }
-    // etcd does not have the key.
+    // etcd does not contain the key in plain text.
     let key = std::fs::read_to_string(place.join("w.key")).unwrap();
     let secret = key.lines().nth(1).unwrap();
     assert!(!fleet.etcd.control(&["get", "--prefix", "/enfilade"]).contains(secret));
-    // One that joins has it before its first connection. One that was away gets the newest.
+    // A member that joins has the certificate before its first connection. A member that was stopped gets the newest certificate.
     fleet.join("c");
     assert!(serves(&fleet.members[2], NAME, &first));
     fleet.members[2].stop();
@@ -74,7 +75,7 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     for member in &fleet.members {
         until("it serves the new certificate", member, || serves(member, NAME, &second));
     }
-    // One that cannot be decrypted is refused alone: the member serves the last good one.
+    // If a certificate cannot be decrypted, only this certificate is refused: the member serves the last valid version.
     let sealed = || fleet.etcd.control(&["get", "--print-value-only", "/enfilade/certificate/w.pem"]);
     let good = sealed();
     fleet.etcd.control(&["put", "/enfilade/certificate/w.pem", "damaged"]);
@@ -87,20 +88,20 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     assert!(member.log().contains("certificate `w.pem` of the fleet cannot be used: it cannot be decrypted"));
     let said = doctor(member);
     assert!(said["state"] == "warning" && said["says"].as_str().unwrap().contains("decrypted"), "{said}");
-    // A new one repairs it.
+    // A new certificate repairs the failed decryption.
     let third = add(&fleet.members[0], &place, NAME);
     for member in &fleet.members {
         until("it serves the repaired certificate", member, || serves(member, NAME, &third));
     }
     until("the doctor is content", &fleet.members[1], || doctor(&fleet.members[1])["state"] == "ok");
-    // A file that somebody deletes or adds in the directory does not stay so.
+    // If an operator deletes or adds a file in the directory, the member undoes this change.
     let directory = fleet.members[1].data().join("tls-shared");
     std::fs::remove_file(directory.join("w.pem")).unwrap();
     std::fs::write(directory.join("x.pem"), "not of the fleet").unwrap();
     until("the directory is that of the fleet", &fleet.members[1], || {
         directory.join("w.pem").exists() && !directory.join("x.pem").exists()
     });
-    // Only `--fleet` removes it.
+    // Only `--fleet` removes the certificate.
     let refused = why(&fleet.members[1].cli_output(&["certs", "remove", "w.pem"], ""));
     assert!(refused.contains("certs remove --fleet w.pem"), "{refused}");
     let refused = why(&fleet.members[1].cli_output(&["certs", "remove", "--fleet", "none.pem"], ""));
@@ -112,7 +113,7 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     }
 }
 
-/// A member that left keeps the certificates, and a new fleet has those of its first member.
+/// A member that left keeps the certificates, and a new fleet has the certificates of its first member.
 #[test]
 fn the_certificates_outlive_the_fleet() {
     const NAME: &str = "w.example";
@@ -141,7 +142,8 @@ fn the_certificates_outlive_the_fleet() {
     assert!(serves(fleet.join("b"), NAME, &line));
 }
 
-/// One member orders, another one answers the authority, and all serve the certificate. When the orderer is killed, another member orders.
+/// One member orders a certificate, another member answers the authority, and all members serve the certificate. When the ordering member is killed,
+/// another member orders.
 #[test]
 fn one_member_obtains_a_certificate_for_all() {
     const NAMES: [&str; 2] = ["files.acme.example", "www.acme.example"];
@@ -185,12 +187,12 @@ fn one_member_obtains_a_certificate_for_all() {
             until("it is removed", member, || !path(member).exists());
         }
     };
-    // A member orders when it is asked, or once a minute.
+    // A member tries to order after SIGHUP, and once a minute.
     let ask = |server: &Server| {
         signal("HUP", server.pid());
         std::thread::sleep(Duration::from_secs(1));
     };
-    // The first member tried when it started, and nobody could be reached. The others know of it, and wait.
+    // The first member tried at its start, and the authority could reach no member. The other members see this and wait.
     let (failure, success) = ("the next attempt is in", "was obtained:");
     until("a failure", &fleet.members[0], || count(&fleet.members[0], failure) == 1);
     assert_eq!(total(&fleet, "obtaining a certificate"), 1);
@@ -226,7 +228,7 @@ fn one_member_obtains_a_certificate_for_all() {
         });
     }
 
-    // The orderer is killed while the authority waits for an answer that does not come.
+    // The ordering member is killed while the authority waits for an answer that does not come.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     http.lead_to(Some(&address));

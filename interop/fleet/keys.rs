@@ -1,4 +1,4 @@
-//! The keys of sessions of a fleet: a change on one member is made on all.
+//! The keys of sessions in a fleet: a change on one member takes place on all members.
 
 use super::{Fleet, why};
 use crate::command::run;
@@ -19,7 +19,7 @@ impl Fleet {
         self
     }
 
-    /// A digest of the keys that each server uses; empty without a server.
+    /// A digest of the keys that each server uses. The text is empty if the server does not run.
     fn keys(&self) -> Vec<String> {
         let rows = self.members[0].cli(&["fleet", "status"]);
         let of = |row: &Value| row["servers"][0]["keys"].as_str().unwrap_or_default().to_owned();
@@ -37,7 +37,7 @@ impl Fleet {
         token
     }
 
-    /// The statuses with which all members answer the token of a session.
+    /// The statuses of the answers of all members to the token of a session.
     fn uses(&self, token: &str) -> Vec<u16> {
         self.members.iter().map(|member| use_token(member, token)).collect()
     }
@@ -69,7 +69,7 @@ fn a_rotation_on_one_member_is_one_on_all() {
     for round in 0..3 {
         let before = fleet.keys();
         fleet.members[round].cli(&["keys", "rotate", "--force"]);
-        // The command ended, so every server uses the new keys now.
+        // The command has ended, so every server uses the new keys now.
         assert!(fleet.have_equal_keys() && fleet.keys() != before, "{:?}", fleet.keys());
         assert_eq!(files(&fleet.members[1]), files(&fleet.members[0]));
         assert_eq!(files(&fleet.members[2]), files(&fleet.members[0]));
@@ -77,7 +77,7 @@ fn a_rotation_on_one_member_is_one_on_all() {
         assert_eq!(fleet.uses(&token), [200; 3]);
     }
     assert_eq!(fleet.uses(&first), [401; 3], "its key was deleted with --force");
-    // A member that was away has the newest keys when it serves.
+    // A stopped member has the newest keys when it serves again.
     let token = fleet.log_in(0);
     fleet.members[2].stop();
     fleet.members[1].cli(&["keys", "replace", "--force"]);
@@ -85,7 +85,7 @@ fn a_rotation_on_one_member_is_one_on_all() {
     assert_eq!(fleet.uses(&token), [401; 3], "an attacker may have the old keys");
     let token = fleet.log_in(2);
     assert_eq!(fleet.uses(&token), [200; 3]);
-    // A machine that joins has them, although they were changed after it was invited.
+    // A machine that joins has the newest keys, although the keys were changed after its invitation.
     let file = fleet.invite("d");
     fleet.members[0].cli(&["keys", "rotate", "--force"]);
     let joined = Server::start_on(
@@ -100,7 +100,7 @@ fn a_rotation_on_one_member_is_one_on_all() {
     assert_eq!(fleet.uses(&token), [200; 4]);
 }
 
-/// A member without the newest keys could accept a session of an attacker, who has the old ones.
+/// A member without the newest keys could accept a session of an attacker who has the old keys.
 #[test]
 fn a_member_that_cannot_get_the_newest_keys_refuses() {
     let mut fleet = Fleet::start().with_password();
@@ -122,7 +122,8 @@ fn a_member_that_cannot_get_the_newest_keys_refuses() {
     });
     std::fs::write(&key, right).unwrap();
     until("it serves again", &fleet.members[1], || fleet.uses(&token) == [200; 2]);
-    // Two members that change the keys make two changes, one after the other, or one of them is refused.
+    // If two members change the keys at the same time, either both changes succeed one after another, or one
+    // change is refused.
     let [one, other] = [0, 1].map(|member: usize| fleet.members[member].data());
     let rotate = |data: &Path| run(data, &["keys", "rotate", "--force"], None);
     let outcomes = std::thread::scope(|scope| {
@@ -136,7 +137,7 @@ fn a_member_that_cannot_get_the_newest_keys_refuses() {
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));
 }
 
-/// Keys that were changed by hand stay, and the commands say so.
+/// Keys that were changed by hand stay, and the commands report them.
 #[test]
 fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     let mut fleet = Fleet::start().with_password();
@@ -148,13 +149,13 @@ fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     std::fs::remove_file(b.join("keys/fernet/0")).unwrap();
     until("they have other keys", &fleet.members[0], || !fleet.have_equal_keys());
     assert!(warns(&a));
-    assert!(said(&run(&a, &["doctor"], None)).contains("`enfilade fleet status` shows them"));
+    assert!(said(&run(&a, &["doctor"], None)).contains("`enfilade fleet status` shows the servers"));
     fleet.members[0].cli(&["keys", "share"]);
     assert!(fleet.have_equal_keys() && !warns(&a));
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));
 }
 
-/// One member rotates, although all are configured to.
+/// Only one member rotates the keys, although all members have the configuration for rotation.
 #[test]
 fn a_fleet_rotates_its_keys_by_itself() {
     let fleet = {

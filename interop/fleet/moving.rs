@@ -1,4 +1,4 @@
-//! The edited files move to another member while all servers run.
+//! Another member becomes the member with the edited files, while all servers run.
 
 use super::passing::{fleet, status};
 use super::{passes, why};
@@ -53,11 +53,11 @@ fn the_edited_files_move_while_the_servers_run() {
     }
     until("the files are followed", a, || has(b, "kept@pbs"));
     assert_eq!((serves(a), serves(b)), (true, false));
-    // Without the files of the other member, nothing changes.
+    // Without the files of the other member, the command changes nothing.
     let refused = why(&run(&b.data(), &["fleet", "follow-files"], None));
     assert!(refused.contains("is missing, or differs from the file that the fleet read last"), "{refused}");
     assert_eq!((serves(a), serves(b)), (true, false));
-    // An upload is under way when the files move.
+    // An upload is running when the files move.
     let file = fleet.scratch.path().join("big");
     std::fs::write(&file, vec![b'x'; 64 << 20]).unwrap();
     let mut upload = command(a, &login)
@@ -74,7 +74,7 @@ fn the_edited_files_move_while_the_servers_run() {
     until("the other one has noticed it", a, || !serves(a));
     assert!(!upload.wait().unwrap().success(), "the upload through the earlier member has ended");
     assert!(!a.data().join("datastores/main/under-way").exists());
-    // Both members take requests, and the new one serves them.
+    // Both members accept requests, and the new member serves them.
     std::fs::write(&file, "content").unwrap();
     let put = ["--upload-file", file.to_str().unwrap()];
     until("requests are passed on", a, || status(a, &login, "/dav/main/") == 207);
@@ -86,7 +86,7 @@ fn the_edited_files_move_while_the_servers_run() {
     let listed = b.cli_output(&["acl", "get", "main", "/"], "");
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     assert!(why(&run(&a.data(), &["acl", "get", "main", "/"], None)).contains("served by member `b`"));
-    // Only the files of the new member count. Rule 11: the older ones bring nobody back.
+    // Only the files of the new member are followed. The older files do not restore deleted users (rule 11).
     edit(b, "user: other@pbs\n\n");
     until("its edit is followed", b, || has(a, "other@pbs") && !has(a, "kept@pbs"));
     edit(a, "user: kept@pbs\n\nuser: ghost@pbs\n\n");
@@ -94,14 +94,14 @@ fn the_edited_files_move_while_the_servers_run() {
     assert!(refused.contains("are those of member `b`"), "{refused}");
     std::thread::sleep(Duration::from_secs(3));
     assert!(!has(b, "ghost@pbs") && !has(b, "kept@pbs"), "{:?}", users(b));
-    // A change over HTTP on the earlier member is passed on, and is in the file of the new one.
+    // A change over HTTP on the earlier member is passed on, and is then in the file of the new member.
     let (id, secret) = login.split_once(':').unwrap();
     let header = format!("Authorization: PBSAPIToken={id}:{secret}");
     let change = ["--request", "PUT", "--data", "comment=moved", "--header", &header];
     let changed = curl(a, "", "/api2/json/config/datastore/main", &change);
     assert_eq!(changed.status, 200, "{}", changed.text());
     assert!(std::fs::read_to_string(b.data().join("datastore.cfg")).unwrap().contains("comment moved"));
-    // And back. A server that followed its files before follows them again.
+    // The files move back. A server that followed its files earlier follows them again.
     let again = b.cli(&["fleet", "follow-files"]);
     assert_eq!(again[0]["before"], "b", "nothing to move");
     copy_files(b, a);

@@ -1,5 +1,5 @@
-//! Real servers of a fleet, with etcd on three machines, while connections, servers and machines of etcd fail at random: no member grants what was revoked,
-//! and nothing that was acknowledged is lost.
+//! Real servers of a fleet, with etcd on three machines, while connections, servers and machines of etcd fail at random. No member grants what was
+//! revoked, and no acknowledged change is lost.
 //!
 //! `cargo xtask nemesis` is the campaign; the test runs for half a minute.
 
@@ -25,31 +25,31 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long the test runs, in seconds. The campaign also has one member more.
+/// The duration of the test, in seconds. The campaign also has one more member.
 const SMOKE: u64 = 30;
 const MACHINES: usize = 3;
 const WRITERS: u64 = 32;
 const PASSWORD: &str = "wonderland-42-x";
 const KEYS_MAX: (&str, &str) = ("ENFILADE_IDENTITY__MAX_ACTIVE_KEYS", "5000");
-/// The wall clocks of members differ by at most this many seconds from the right time.
+/// The wall clock of each member differs from the right time by at most this many seconds.
 const CLOCK_OFF: u64 = 3_600;
 
-/// The states of a permission, as far as a client knows.
+/// The states of a permission, as the client knows them.
 const GIVEN: u8 = 0;
 const IN_DOUBT: u8 = 1;
 const TAKEN: u8 = 2;
 
-/// What a user may do, until it is taken back.
+/// A permission of a user, until it is revoked.
 struct Permission {
     /// An API token with its secret, or the token of a session.
     login: String,
     path: String,
-    /// The status after it was taken back.
+    /// The expected status after the revocation.
     refusal: u16,
     state: AtomicU8,
 }
 
-/// The ways to take back a permission.
+/// The ways to revoke a permission.
 #[derive(Clone, Copy)]
 enum Kind {
     Token,
@@ -78,15 +78,15 @@ struct Counts {
 
 struct Run {
     admin: String,
-    /// A session of the administrator, from which others are issued.
+    /// A session of the administrator, which creates other sessions.
     session: String,
     addresses: Vec<Mutex<String>>,
-    /// The data directories of the members, next to their logs.
+    /// The data directories of the members. The logs are in the same places.
     places: Vec<Mutex<PathBuf>>,
     permissions: Mutex<Vec<Arc<Permission>>>,
     counts: Counts,
     ends: Instant,
-    /// Whether a check failed, which ends the run.
+    /// Whether a check failed. A failed check ends the run.
     has_failed: AtomicBool,
 }
 
@@ -131,7 +131,7 @@ fn check(run: &Run, member: usize) {
     while !run.is_over() {
         let permission = {
             let all = run.permissions.lock().unwrap();
-            // Mostly one of the newest.
+            // In most cases, one of the newest permissions is chosen.
             let newest = if random.below(4) == 0 { all.len() } else { all.len().min(64) };
             all.len()
                 .checked_sub(1 + random.below(newest.max(1) as u64) as usize)
@@ -168,7 +168,7 @@ fn check(run: &Run, member: usize) {
     }
 }
 
-/// Makes changes, each at a member that is chosen at random.
+/// Makes changes. Each change is sent to a random member.
 struct Writer<'a> {
     run: &'a Run,
     clients: Vec<Client<'a>>,
@@ -176,7 +176,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Makes a change; tries again until it is acknowledged. `None` if an earlier try may have made it already.
+    /// Makes a change, and tries again until the change is acknowledged. Returns `None` if an earlier try may have made the change already.
     fn change(&mut self, method: &str, path: &str, body: &str) -> Option<Value> {
         let (path, mut is_in_doubt) = (format!("/api2/json/access/{path}"), false);
         loop {
@@ -209,7 +209,7 @@ impl Writer<'_> {
         Some(format!("{}:{}", made["tokenid"].as_str().unwrap(), made["value"].as_str().unwrap()))
     }
 
-    /// Issues a session at a member that is chosen at random, or ends one. Tries again until it is done. `None` if the run ends before.
+    /// Issues or ends a session at a random member. Tries again until this succeeds. Returns `None` if the run ends earlier.
     fn session(&mut self, method: &str, subject: Option<&str>) -> Option<String> {
         let parent = &self.run.session;
         let subject = subject.map(|subject| format!("\r\nX-Subject-Token: {subject}")).unwrap_or_default();
@@ -226,7 +226,7 @@ impl Writer<'_> {
             let nth = self.random.below(self.clients.len() as u64) as usize;
             match self.clients[nth].ask(method, "/v3/auth/tokens", &credential, &body) {
                 Some((201 | 204, text)) => return Some(text),
-                // An earlier try ended it.
+                // An earlier try has ended the session.
                 Some((404, _)) if method == "DELETE" && is_in_doubt => return Some(String::new()),
                 Some((503, _)) | None => is_in_doubt = true,
                 Some((status, text)) => panic!(
@@ -242,11 +242,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Gives a permission and takes it back. `None` if it is not known whether a change was made.
+    /// Gives a permission and revokes it. Returns `None` if it is not known whether a change was made.
     fn give_and_take(&mut self, kind: Kind, own: &str, login: &str, nth: u64) -> Option<()> {
         let (mut path, mut refusal, mut used) = ("/whoami", 401, login.to_owned());
         let user = format!("{own}-{nth}@local");
-        // Only the token's role changes; its user has the role all the time.
+        // Only the token's role changes. The user always has the role.
         let of_role = format!("path=/access/users&role=Audit&auth-id={}", login.split(':').next().unwrap());
         let of_own = format!("users/{own}@local");
         match kind {
@@ -280,7 +280,7 @@ impl Writer<'_> {
         self.run.counts.taken.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(self.random.below(40)));
         if matches!(kind, Kind::Role | Kind::Disabled) {
-            // It is given again.
+            // The permission is given again.
             permission.state.store(IN_DOUBT, Ordering::SeqCst);
         }
         Some(())
@@ -307,13 +307,13 @@ fn write(run: &Run, writer: u64) {
     }
 }
 
-/// A pause, which ends with the run.
+/// A pause, which ends early if the run ends.
 fn pause(run: &Run, millis: u64) {
     let left = run.ends.saturating_duration_since(Instant::now());
     std::thread::sleep(left.min(Duration::from_millis(millis)));
 }
 
-/// Servers stop, are killed and start again; their connections to etcd are cut, or slow.
+/// Servers stop, are killed and start again. Their connections to etcd are interrupted or slow.
 fn disturb_members(
     run: &Run,
     servers: &mut [Server],
@@ -323,11 +323,11 @@ fn disturb_members(
 ) {
     let mut random = Random(seed());
     let mut names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-    // The test is too short for it.
+    // The test is too short to replace a member.
     let kinds = if servers.len() > 3 { 8 } else { 7 };
     let mut member = 0;
     while !run.is_over() {
-        // Often the same member again.
+        // The same member is often chosen again.
         if random.below(3) != 0 {
             member = random.below(servers.len() as u64) as usize;
         }
@@ -341,7 +341,7 @@ fn disturb_members(
             }
         };
         match random.below(kinds) {
-            // The first member follows the edited files.
+            // The first member is never replaced, because it follows the edited files.
             7 if member > 0 && !disk.is_some_and(|disk| disk.is_of(member)) => {
                 replace(run, servers, member, &mut names, (etcd, clocks))
             }
@@ -349,7 +349,7 @@ fn disturb_members(
                 let off = random.below(2 * CLOCK_OFF + 1) as i64 - CLOCK_OFF as i64;
                 clocks.set(member, off);
             }
-            // Without an answer of etcd, nothing is changed.
+            // Without an answer from etcd, the command changes nothing.
             6 => {
                 let rotated = server.cli_output_with(&[KEYS_MAX], &["keys", "rotate"], "");
                 run.counts.rotations.fetch_add(u64::from(rotated.status.success()), Ordering::Relaxed);
@@ -375,7 +375,7 @@ fn disturb_members(
                 };
                 delay(most);
                 pause(run, millis);
-                // What is under way does not arrive any more.
+                // Data in transit does not arrive any more.
                 cut(&relays[member], true);
                 pause(run, 1_000 + random.below(600));
                 cut(&relays[member], false);
@@ -399,7 +399,7 @@ fn disturb_members(
     }
 }
 
-/// Expels a member, and lets another machine join in its place. Each command is repeated until etcd answers.
+/// Expels a member, and lets another machine join in its place. Repeats each command until etcd answers.
 fn replace(
     run: &Run,
     servers: &mut [Server],
@@ -445,7 +445,7 @@ fn replace(
     }
 }
 
-/// Machines of etcd stop, are killed and start again; another one becomes the leader; the history is compacted.
+/// Machines of etcd stop, are killed and start again; another machine becomes the leader; the history is compacted.
 fn disturb_etcd(run: &Run, machines: &mut [Etcd]) {
     let mut random = Random(seed() + 1);
     while !run.is_over() {
@@ -466,7 +466,7 @@ fn disturb_etcd(run: &Run, machines: &mut [Etcd]) {
             2 => {
                 let status = machine.try_control(&["endpoint", "status", "--write-out", "json"]);
                 let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
-                // Only the leader can give its role away, so most attempts are in vain.
+                // Only the leader can transfer its role, so most attempts fail.
                 let id = &status[0]["Status"]["header"]["member_id"];
                 for other in machines.iter() {
                     let _ = other.try_control(&["move-leader", &format!("{:x}", id.as_u64().unwrap_or(0))]);
@@ -520,7 +520,7 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         scope.spawn(|| disturb_etcd(run, &mut machines));
         scope.spawn(|| files::write_and_read(run));
     });
-    // All members become current again, and say the same about every permission. A member whose records differ does not become current.
+    // All members become current again, and answer alike about every permission. A member with different records does not become current.
     for (member, server) in servers.iter().enumerate() {
         let within = Duration::from_secs(60);
         wait_until(within, &format!("member {member} becomes current"), || ready(server) == 200);

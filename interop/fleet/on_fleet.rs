@@ -1,4 +1,5 @@
-//! Tests of single servers, run once more on the first member of a fleet. The variable `ENFILADE_ON_FLEET` has the number of members and the address of etcd.
+//! Tests of single servers, repeated on the first member of a fleet. The variable `ENFILADE_ON_FLEET` contains the number of members and the address
+//! of etcd.
 
 use crate::command::run;
 use crate::decision_campaigns::number;
@@ -9,7 +10,7 @@ use std::process::{Child, Command};
 
 const ON_FLEET: &str = "ENFILADE_ON_FLEET";
 
-/// The other members of a fleet, until the end of the test.
+/// The other members of a fleet. They run until the end of the test.
 #[derive(Default)]
 pub(crate) struct Others(Vec<Child>);
 
@@ -29,7 +30,7 @@ fn asked() -> Option<(usize, String)> {
     Some((members.parse().unwrap(), etcd.to_owned()))
 }
 
-/// Tests that run in CI on a fleet of three.
+/// Tests that CI runs on a fleet of three.
 const SOME: [&str; 4] = [
     "freshness::",
     "lending::",
@@ -37,10 +38,10 @@ const SOME: [&str; 4] = [
     "keystone::a_token_is_issued_validated_and_revoked",
 ];
 
-/// Tests that say something about a server alone, and why.
+/// Tests that apply only to a server without a fleet, and the reason.
 const ONLY_ALONE: [(&str, &str); 1] = [("fleet::", "has a fleet of its own")];
 
-/// The other tests of this program, with each server as the first member of a fleet. The campaign runs all, with so many members.
+/// The other tests of this program, with each server as the first member of a fleet. The campaign runs all tests, with the given number of members.
 #[test]
 fn what_is_true_of_a_server_alone_is_true_of_a_member() {
     let etcd = Etcd::start();
@@ -64,8 +65,8 @@ fn passes(data: &Path, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Makes the machine of this data directory the first member of a fleet, if tests run on one. Returns the password of the administrator, or an empty text if
-/// `data` had facts already.
+/// If tests run on a fleet, makes the machine of this data directory the first member of a fleet. Returns the password of the administrator, or an
+/// empty text if `data` already contained facts.
 pub(crate) fn init(data: &Path) -> Option<String> {
     let (_, etcd) = asked()?;
     let config = || std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
@@ -93,14 +94,14 @@ pub(crate) fn others(data: &Path) -> Others {
     Others(["b", "c"].iter().take(members - 1).map(join).collect())
 }
 
-/// Each fleet has a prefix of its own in the same etcd.
+/// Each fleet has a separate prefix in the same etcd.
 fn prefix(data: &Path) -> String {
     data.parent().unwrap().to_str().unwrap().to_owned()
 }
 
 fn configure(data: &Path, before: &str, etcd: &str, prefix: &str, name: &str) {
     let keys = format!("[fleet]\nname = \"{name}\"\netcd = \"{etcd}\"\nprefix = \"{prefix}\"\n");
-    // The file of a new server has the heading of each table.
+    // The configuration file of a new server contains the heading of each table.
     let config = match before.contains("\n[fleet]\n") {
         true => before.replacen("[fleet]\n", &keys, 1),
         false => format!("{before}\n{keys}"),

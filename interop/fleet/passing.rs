@@ -1,4 +1,4 @@
-//! Requests for datastores that one member passes on to another, which serves them.
+//! Requests for datastores that one member passes on to another member, which serves them.
 
 use super::{Fleet, why};
 use crate::curl::{Answer, command, curl};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 2;
 
-/// A fleet whose members pass requests on. The first one serves the datastores. `more` is added to the environment of each.
+/// A fleet with members that pass requests on. The first member serves the datastores. `more` is added to the environment of each member.
 pub(super) fn fleet(more: &[(&str, &str)]) -> (Fleet, Vec<String>) {
     let (etcd, scratch) = (Etcd::start(), Scratch::new());
     let addresses: Vec<String> = (0..MEMBERS).map(|_| format!("127.0.0.1:{}", free_port())).collect();
@@ -34,7 +34,7 @@ pub(super) fn status(server: &Server, login: &str, path: &str) -> u16 {
     curl(server, login, path, &["--request", "PROPFIND", "--header", "Depth: 0"]).status
 }
 
-/// A big file that compresses badly, so that a lost or repeated piece is seen.
+/// A big file that compresses badly. With this file, the test detects a lost or repeated piece.
 fn big() -> Vec<u8> {
     (0..8_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -49,7 +49,7 @@ fn any_member_takes_requests_for_files() {
     let upload = ["--upload-file", file.to_str().unwrap()];
     assert_eq!(curl(other, &login, "/dav/main/big", &upload).status, 201);
     assert!(std::fs::read(home.data().join("datastores/main/big")).unwrap() == big());
-    // Every answer is the one of the member that serves the file.
+    // Every answer is the same as the answer of the member that serves the file.
     let host = format!("Host: {}", home.address);
     for (path, arguments) in [
         ("/dav/main/big", vec![]),
@@ -69,7 +69,7 @@ fn any_member_takes_requests_for_files() {
         let [direct, passed] = [home, other].map(|server| curl(server, login, "/dav/main/big", &[]));
         assert_eq!((passed.status, &passed.head), (401, &direct.head), "{login}");
     }
-    // HTTP/2, whose client is slower than the member that serves.
+    // HTTP/2, with a client that is slower than the serving member.
     let slow = command(other, &login)
         .args(["--http2", "--limit-rate", "16M"])
         .arg(other.url("/dav/main/big"))
@@ -82,7 +82,7 @@ fn any_member_takes_requests_for_files() {
         assert_eq!(curl(other, &login, "/dav/main/big", &["--request", verb, "--header", &to]).status, 201);
     }
     assert!(std::fs::read(home.data().join("datastores/main/moved")).unwrap() == big());
-    // One request has one id in the logs of both members.
+    // A request has the same id in the logs of both members.
     let log = other.log();
     let line = log.lines().find(|line| line.contains("\"passed\"") && line.contains("PUT")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -113,7 +113,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     drive_datastores(other, home, &["elsewhere"]);
     let passed = other.log().lines().filter(|line| line.contains("\"passed\"")).count();
     assert!(passed > 10, "{passed}: {}", other.log());
-    // What the member that serves says about a running operation, and what it refuses.
+    // The answers of the serving member about a running operation, and its refusals.
     let login = home.add_token("admin@local!api");
     let none = r#"{"data":{"processes":[],"read":0,"write":0}}"#;
     assert_eq!(call(other, &login, ACTIVE, &[]).text(), none);
@@ -141,14 +141,14 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
         assert_eq!(passed.status, status, "{path}: {}", passed.text());
         assert_eq!(passed, direct, "{path}");
     }
-    // A user without a role learns nothing.
+    // A user without a role gets no information.
     home.cli(&["user", "add", "mallory@local"]);
     let mallory = home.add_token("mallory@local!t");
     let of_hers = |name: &str| call(other, &mallory, &format!("admin/datastore/{name}/status"), &[]);
     assert_eq!((of_hers("main").status, of_hers("none").status), (403, 403));
     assert_eq!(of_hers("main").text().replace("main", "none"), of_hers("none").text());
     assert_eq!(call(other, &mallory, "config/datastore/main", &CHANGE).status, 403);
-    // Without a listener for members, the other member says who serves.
+    // Without a listener for members, the error of the other member names the serving member.
     fleet.members[1].stop();
     fleet.members[1].start_again_with(&[WITHOUT_PENALTIES]);
     let other = &fleet.members[1];
@@ -166,7 +166,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     assert!(refused.text().contains("are those of member `a`"), "{}", refused.text());
 }
 
-/// A login ticket that one member issued, with its cookie and its token against forged requests.
+/// A login ticket of one member, with its cookie and its token against forged requests.
 #[test]
 fn a_login_ticket_is_passed_on() {
     let (fleet, _) = fleet(&[]);
@@ -193,7 +193,7 @@ fn a_login_ticket_is_passed_on() {
     assert!(file.contains("comment his"), "{file}");
 }
 
-/// A client that asks before it uploads (`Expect: 100-continue`) sends nothing that the member that serves would refuse.
+/// A client that asks before an upload (`Expect: 100-continue`) sends no body if the serving member would refuse the request.
 #[test]
 fn a_refused_upload_is_not_sent() {
     let (fleet, _) = fleet(&[]);
@@ -206,7 +206,7 @@ fn a_refused_upload_is_not_sent() {
     }
     let file = fleet.scratch.path().join("big");
     std::fs::write(&file, big()).unwrap();
-    // Without an answer to `Expect`, curl would wait for longer than it may run.
+    // Without an answer to `Expect`, curl would wait longer than its time limit.
     let waits = ["--expect100-timeout", "60", "--max-time", "20", "--header", "Expect: 100-continue"];
     let put = |server: &Server, login: &str, path: &str, more: &[&str]| {
         let output = command(server, login)
@@ -235,11 +235,11 @@ fn a_refused_upload_is_not_sent() {
             assert_eq!(bytes >= 8 << 20, expected.contains("8388608"), "{path} {more:?}: {sent}");
         }
     }
-    // HTTP/2 has no connection to save: curl waits for an answer, or sends after a while.
+    // With HTTP/2, the connection stays open after a refusal: curl waits for an answer, or sends after a delay.
     let sent = put(other, &login, "/dav/main/two", &["--http2", "--expect100-timeout", "1"]);
     assert!(sent.starts_with("201 8388608"), "{sent}");
     assert!(std::fs::read(home.data().join("datastores/main/two")).unwrap() == big());
-    // The member that serves judges first: meanwhile the client is not asked for the body.
+    // The serving member judges the request first. Until then, the client does not get 100 Continue.
     signal("STOP", home.pid());
     let mut stream = TcpStream::connect(&other.plain).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
@@ -277,7 +277,7 @@ fn litmus_passes_through_another_member() {
     }
 }
 
-/// What a client says about itself does not reach the member that serves, and its wrong passwords are counted for its own address.
+/// Headers in which a client describes itself do not reach the serving member. Wrong passwords are counted for the address of the client.
 #[test]
 fn a_client_cannot_take_the_place_of_another() {
     let (fleet, addresses) = fleet(&[]);
@@ -295,7 +295,8 @@ fn a_client_cannot_take_the_place_of_another() {
     let of_home = || home.log().lines().filter(|line| line.contains("/none")).count();
     until("it is in the log", home, || of_home() > 0);
     assert!(!home.log().contains("192.0.2.7"), "{}", home.log());
-    // Guesses are judged where they arrive, and block their address there. They are sent at the same time, so that the delays do not add up.
+    // A member judges guessed passwords that arrive there, and blocks their address there. The guesses are sent at the same time, because their
+    // delays would add up otherwise.
     let guess = |server: &Server, nth: u32, from: &str| {
         let mut guess = command(server, &format!("u{nth}@local!x:wrong"));
         guess.args(["--output", "/dev/null", "--write-out", "%{http_code}", "--interface", from]);
@@ -368,22 +369,22 @@ fn a_certificate_of_the_client_is_passed_on() {
     assert_eq!(ask(&["--header", &header]), 401, "{header}");
 }
 
-/// The longest run of hexadecimal digits in a text.
+/// The longest sequence of hexadecimal digits in a text.
 fn longest_hex(text: &str) -> String {
     let runs = text.split(|c: char| !c.is_ascii_hexdigit());
     runs.max_by_key(|run| run.len()).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// A member that is killed or stopped does not let clients of other members wait.
+/// If a member is killed or stopped, clients of other members do not wait for it.
 #[test]
 fn a_member_that_serves_no_more_lets_nobody_wait() {
     let (mut fleet, addresses) = fleet(&[]);
     let login = fleet.members[0].add_token("admin@local!api");
-    // More than the buffers of all sockets take.
+    // The file is larger than the buffers of all sockets.
     let file = std::fs::File::create(fleet.members[0].data().join("datastores/main/big")).unwrap();
     file.set_len(256 << 20).unwrap();
     assert_eq!(status(&fleet.members[1], &login, "/dav/main/big"), 207);
-    // A download is under way when the member stops.
+    // A download is running when the member stops.
     let mut download = command(&fleet.members[1], &login)
         .args(["--limit-rate", "16M"])
         .arg(fleet.members[1].url("/dav/main/big"))
@@ -414,7 +415,7 @@ fn a_member_that_serves_no_more_lets_nobody_wait() {
     assert!(refused.contains("HT33"), "{refused}");
 }
 
-/// Each datastore has one home, and can get another one.
+/// Each datastore has one home, and another member can become its home.
 #[test]
 fn a_datastore_gets_another_home() {
     let (mut fleet, addresses) = fleet(&[]);
@@ -449,7 +450,7 @@ fn a_datastore_gets_another_home() {
     check(a, b);
     let listed = a.cli(&["datastore", "list"]);
     assert!(listed.iter().any(|row| row["datastore"] == "second" && row["home"] == "b"), "{listed:?}");
-    // What was hidden stays hidden, wherever it is.
+    // Hidden files stay hidden at both members.
     a.cli(&["user", "add", "eve@local"]);
     let eve = a.add_token("eve@local!t");
     let before = passed(b);
@@ -457,7 +458,7 @@ fn a_datastore_gets_another_home() {
         ["/dav/second/f", "/dav/main/f", "/dav/none/f"].map(|path| curl(server, &eve, path, &[]).status)
     });
     assert_eq!(answers, [[404; 3]; 2]);
-    // The log has the requests in their order: those of a user without a role, and without a credential, were not passed on.
+    // The log contains requests in their order. Requests of a user without a role, and requests without a credential, were not passed on.
     assert_eq!([status(b, "", "/dav/main/"), status(b, &login, "/dav/main/")], [401, 207]);
     until("a request is passed on", b, || passed(b) > before);
     assert_eq!(passed(b), before + 1);
@@ -469,7 +470,7 @@ fn a_datastore_gets_another_home() {
     until("requests are passed on", a, || status(a, &login, "/dav/second/") == 207);
     until("requests are passed on", b, || status(b, &login, "/dav/main/") == 207);
     check(a, b);
-    // The home is lost.
+    // The member that was the home is lost.
     fleet.members[1].stop();
     let a = &fleet.members[0];
     assert_eq!(status(a, &login, "/dav/second/"), 503);

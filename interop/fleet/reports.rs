@@ -1,4 +1,4 @@
-//! Reports of applied changes, which servers send straight to each other.
+//! Reports of applied changes, which servers send directly to each other.
 
 use super::{Fleet, passing};
 use crate::curl::curl;
@@ -6,7 +6,7 @@ use crate::server::until;
 use enfilade_fleet::ASK_EVERY;
 use std::time::Instant;
 
-/// How often the server of this member wrote to etcd which change it has applied.
+/// How often the server of this member wrote its report of applied changes to etcd.
 fn reports_in_etcd(fleet: &Fleet, member: &str) -> u64 {
     let of_member = format!("/enfilade/applied/{member}.");
     let shown = fleet.etcd.control(&["get", "--prefix", &of_member, "--write-out=fields"]);

@@ -1,4 +1,4 @@
-//! A member and etcd prove themselves to each other.
+//! Mutual authentication between a member and etcd.
 
 use super::{passes, why};
 use crate::command::run;
@@ -8,7 +8,7 @@ use enfilade_testkit::{Etcd, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
-/// Writes an authority `<name>-ca.pem`, and `<name>.pem` and `<name>.key` for 127.0.0.1, which it signed.
+/// Writes an authority `<name>-ca.pem`, and a certificate for 127.0.0.1 that it signed (`<name>.pem` and `<name>.key`).
 fn authority(place: &Path, name: &str) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name.push(DnType::CommonName, name);
@@ -45,8 +45,8 @@ fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
     let mut server = Server::start_on(
         |data| {
             passes(data, &["init"]);
-            // etcd refuses the certificate of a stranger; the member refuses an etcd that its authority did not sign.
-            // A closed connection is all that etcd says of a certificate that it refuses.
+            // etcd refuses a certificate of an unknown authority, and the member refuses an etcd with a certificate of an unknown authority. If etcd
+            // refuses a certificate, it only closes the connection.
             for (ca, certificate, cause) in
                 [("own", "stranger", "connection"), ("stranger", "own", "invalid peer certificate")]
             {
@@ -73,7 +73,7 @@ fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
     let keys = etcd.control(&["get", "--prefix", "/enfilade/member", "--keys-only"]);
     assert_eq!(keys.trim(), "/enfilade/member/a");
-    // With a certificate that was replaced by a wrong one, the member refuses to show facts.
+    // After its certificate was replaced by a wrong one, the member refuses to show facts.
     server.stop();
     configure(&server.data(), "own", "stranger");
     let listed = server.cli_output(&["user", "list"], "");

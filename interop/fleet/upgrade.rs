@@ -25,14 +25,14 @@ fn get(fleet: &Fleet, key: &str) -> Vec<u8> {
     text.trim().split("\\x").filter(|byte| !byte.is_empty()).map(hex).collect()
 }
 
-/// Until all members have the new program, the fleet keeps its format.
+/// The fleet keeps its format until all members have the new program.
 #[test]
 fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_one() {
     let mut fleet = Fleet::start();
     fleet.join("b");
     let upgraded = fleet.members[0].cli(&["fleet", "upgrade"]);
     assert_eq!((&upgraded[0]["before"], &upgraded[0]["format"]), (&14.into(), &14.into()), "nothing to do");
-    // As older programs began it.
+    // The state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
     assert_eq!(head[..4], 14_u32.to_be_bytes());
     head[..4].copy_from_slice(&13_u32.to_be_bytes());

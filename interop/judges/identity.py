@@ -1,6 +1,6 @@
-"""Compares the results of a package of tests on this server with those on Keystone. Argument: the package. A case that passes on Keystone and does not
-pass here is a finding, unless `identity_differences.txt` has a reason for it; a case that is skipped does not pass. A reason without such a case is a
-finding, too."""
+"""Compares the results of a package of tests on this server with those on Keystone. Argument: the package. If a case passes on
+Keystone and does not pass on this server, this is a finding, unless `identity_differences.txt` contains a reason. A skipped case does not pass. A reason
+without a case is a finding, too."""
 
 import fnmatch
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = sys.argv[1]
 JUDGES, KEPT, SCRATCH = (Path(os.environ[name]) for name in ("JUDGES", "KEPT", "SCRATCH"))
-# Keystone needs most of the time, and one process of it uses one core.
+# Keystone needs most of the time, and a Keystone process uses only one core.
 KEYSTONES = 2
 ADMINISTRATOR = os.environ["ADMINISTRATOR"] = "the administrator's"
 CONFIGURATION = """[DEFAULT]
@@ -91,7 +91,7 @@ def keystone():
 
 
 def here():
-    """Prepares this server as `keystone-manage bootstrap` prepares Keystone, and starts the tests against it."""
+    """Prepares this server like `keystone-manage bootstrap` prepares Keystone, and starts the tests against this server."""
     url = f"http://{os.environ['PLAIN']}/v3"
     words = ["--data", os.environ["DATA"], "bootstrap", "--password-stdin", "--public-url", url]
     subprocess.run([os.environ["BINARY"], *words], input=ADMINISTRATOR, text=True, check=True, stdout=sys.stderr)
@@ -99,7 +99,7 @@ def here():
 
 
 def reasons():
-    """The patterns of cases, each with the reason above it."""
+    """The patterns of cases. Each pattern has the reason that precedes it in the file."""
     reason, patterns = "", {}
     for line in (JUDGES / "identity_differences.txt").read_text().splitlines():
         if line.startswith("# "):

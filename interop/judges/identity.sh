@@ -1,4 +1,4 @@
-# The tests in a package of OpenStack's, against this server and against Keystone. Argument: the package.
+# Runs the tests of an OpenStack package against this server and against Keystone. Argument: the package.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 python3 -m venv venv >&2

@@ -1,5 +1,5 @@
-"""Runs the test cases of a package, and writes the result of each as JSON: `passed`, `failed` or `skipped`, and why. Arguments: the package, the
-number of this part, the number of parts, and the file of results. `TEMPEST_CONFIG_DIR` has the directory with `tempest.conf`."""
+"""Runs the test cases of a package, and writes the result of each as JSON: `passed`, `failed` or `skipped`, and the reason. Arguments: the package, the
+number of this part, the number of parts, and the file of results. `TEMPEST_CONFIG_DIR` names the directory with `tempest.conf`."""
 
 import importlib
 import json
@@ -29,7 +29,7 @@ class Results(unittest.TestResult):
         self.told = {}
 
     def tell(self, case, result, why=""):
-        # A case with several errors has failed, and the first error says why.
+        # A case with several errors has failed. The first error is the reason.
         if self.told.get(name(case), ["passed"])[0] == "passed":
             self.told[name(case)] = [result, why]
 

@@ -1,4 +1,4 @@
-"""Keystone, on SQLite. Argument: a directory of its own. Prints its address, and serves until its input ends."""
+"""Runs Keystone with SQLite. Argument: an empty directory. Prints the address, and serves until the input ends."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def manage(*words):
     subprocess.run([sys.executable, "-c", program, "--config-file", config, *words], check=True, stdout=sys.stderr)
 
 
-# The tests for `security_compliance` need these rules of passwords. Caches and cheap hashes make the run shorter.
+# The tests for `security_compliance` need these password rules. Caches and fast hashes make the run shorter.
 with open(config, "w") as file:
     file.write(f"""[DEFAULT]
 log_file = {place}/keystone.log
@@ -58,7 +58,7 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-# One thread uses the database, and a crash may lose it: connections are kept, no other thread is waited for, and nothing is synced.
+# Only one thread uses the database, and a crash may destroy it. Therefore connections stay open, threads do not yield, and SQLite does not sync.
 sqlalchemy.pool.NullPool = sqlalchemy.pool.QueuePool
 engines._thread_yield = lambda *_: None
 

@@ -1,2 +1,2 @@
-# Keystone's tests of its API: which role on which scope may make which call, and the extensions.
+# Keystone's tests of its API: the permitted calls for each role and scope, and the extensions.
 exec sh "$JUDGES/identity.sh" keystone_tempest_plugin.tests

@@ -1,4 +1,4 @@
-# litmus without TLS and with it: no test fails, and none warns.
+# Runs litmus without and with TLS. No test may fail or warn.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 for url in "http://$PLAIN/dav/main/" "https://$ADDRESS/dav/main/"; do

@@ -1,4 +1,4 @@
-# rclone's own tests of its WebDAV backend.
+# Runs rclone's tests of its WebDAV backend.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 printf 'module judge\ngo 1.24\n' > go.mod

@@ -1,4 +1,4 @@
-"""Which of rclone's tests fail, but for names that no URL means here. Arguments: what the tests said, rclone's version."""
+"""Prints the failed tests of rclone, without tests about names that this server refuses. Arguments: the output of the tests, rclone's version."""
 
 import json
 import re
@@ -8,7 +8,7 @@ said = open(sys.argv[1], errors="replace").read()
 outcomes = re.findall(r"--- (PASS|FAIL|SKIP): (\S+)", said)
 names = {name for _, name in outcomes}
 leaves = [(outcome, name) for outcome, name in outcomes if not any(other.startswith(name + "/") for other in names)]
-# A backslash, and what is not UTF-8: refused as names (docs/content.md).
+# The server refuses names with a backslash, and names that are not UTF-8 (docs/content.md).
 expected = ("punctuation", "invalid_UTF-8")
 failed = [name for outcome, name in leaves if outcome == "FAIL"]
 others = [name for name in failed if not name.endswith(expected)]

@@ -1,4 +1,4 @@
-"""Records of TLS that no client sends, and what comes of each. Argument: the address."""
+"""Sends TLS records that no client sends, and checks the answer to each. Argument: the address."""
 
 import importlib.metadata
 import json
@@ -19,7 +19,7 @@ def connect():
 
 
 def alert(stream):
-    """The alert that comes, `answered`, or how it ends."""
+    """The received alert, `answered`, or the way in which the connection ends."""
     try:
         head = stream.recv(7)
     except TimeoutError:
@@ -36,7 +36,7 @@ def record(kind, length, version=b"\x03\x03", body=None):
 
 
 class Kept:
-    """A socket that keeps what goes over it first."""
+    """A socket that records the sent bytes."""
 
     def __init__(self, stream):
         self.stream, self.sent = stream, b""
@@ -60,7 +60,7 @@ def settings(version):
 
 
 def hello():
-    """A hello as tlslite says it."""
+    """The ClientHello that tlslite sends."""
     kept = Kept(connect())
     connection = TLSConnection(kept)
     for _ in connection.handshakeClientCert(settings=settings((3, 4)), async_=True):
@@ -78,7 +78,7 @@ def raw(sent):
 
 
 def inner(kind, content, version=(3, 4)):
-    """A record within a connection."""
+    """The result of a record that is sent after the handshake."""
     stream = connect()
     connection = TLSConnection(stream)
     connection.handshakeClientCert(settings=settings(version))
@@ -96,7 +96,7 @@ def inner(kind, content, version=(3, 4)):
 
 
 good = hello()
-# What comes, and whether it is decided here or by the TLS library.
+# The record, its result, and the expected result. "(the library's)": the TLS library decides, not this server.
 expected = [
     ("a hello", raw(good), "answered"),
     ("a hello in two records", raw(record(22, 10, body=good[5:15]) + record(22, len(good) - 15, body=good[15:])), "answered"),

@@ -1,4 +1,4 @@
-# Records of TLS that no client sends, by tlslite-ng: what is refused, and what the TLS library takes (docs/tls.md).
+# Sends TLS records that no client sends, by tlslite-ng. Some are refused, and the TLS library accepts some (docs/tls.md).
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

@@ -1,4 +1,4 @@
-# sslyze: versions of the protocol, known weaknesses, and Mozilla's intermediate configuration; the certificate is the first start's own.
+# Runs sslyze: versions of the protocol, known vulnerabilities, and Mozilla's intermediate configuration. The certificate is that of the first start.
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

@@ -1,4 +1,4 @@
-"""What of sslyze's findings is about the server. Arguments: what it wrote as JSON, and as text."""
+"""Prints sslyze's findings about the server. Arguments: the output of sslyze as JSON, and as text."""
 
 import importlib.metadata
 import json
@@ -23,7 +23,7 @@ checks["compression"] = not result("tls_compression")["supports_compression"]
 checks["secure renegotiation"] = result("session_renegotiation")["supports_secure_renegotiation"]
 checks["renegotiation"] = not result("session_renegotiation")["is_vulnerable_to_client_renegotiation_dos"]
 checks["extended master secret"] = result("tls_extended_master_secret")["supports_ems_extension"]
-# Of Mozilla's configuration what is not about the certificate.
+# Findings against Mozilla's configuration, without findings about the certificate.
 lines = [line.strip(" *\n") for line in open(sys.argv[2]) if line.startswith("        * ")]
 others = [line for line in lines if not line.startswith(("certificate_", "maximum_certificate_lifespan"))]
 checks["Mozilla's intermediate configuration"] = not others

@@ -1,4 +1,4 @@
-# testssl.sh, as Debian has it: what it finds to be amiss, but for the first start's own certificate.
+# Runs Debian's testssl.sh, and prints its findings, without findings about the certificate of the first start.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 command -v testssl > /dev/null || { echo "testssl.sh is needed: apt-get install testssl.sh" >&2; exit 2; }

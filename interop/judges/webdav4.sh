@@ -1,4 +1,4 @@
-# webdav4's own tests of its client and of fsspec by way of it, against this server in the place of theirs.
+# Runs webdav4's tests of its client, and of fsspec with this client. This server replaces the server of these tests.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 python3 -m venv venv >&2

@@ -1,4 +1,4 @@
-"""In the place of webdav4's own fixtures: a directory for each test in the datastore of a running server."""
+"""Replaces webdav4's fixtures: each test gets a directory in the datastore of a running server."""
 
 import os
 import uuid

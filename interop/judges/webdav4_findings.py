@@ -1,12 +1,12 @@
-"""Which of webdav4's tests fail, but for what they expect of WsgiDAV alone. Argument: what pytest said."""
+"""Prints the failed tests of webdav4, without tests that only WsgiDAV can pass. Argument: the output of pytest."""
 
 import json
 import re
 import sys
 
-# Its test server has no tags for directories, says classes 1 and 2, knows no name that is malformed, and asks for a lock before it looks
-# whether something is to be written over. It shows when a directory changed (`test_modified`); this server does not, because that tells of
-# members the user may not see (docs/access.md).
+# WsgiDAV, the server of these tests, has no entity tags for directories, announces the DAV classes 1 and 2, accepts every name, and checks
+# locks before it checks whether the target exists. WsgiDAV also shows the modification time of a directory (`test_modified`). This server does
+# not show it, because it would reveal changes of members that the user may not see (docs/access.md).
 OF_WSGIDAV = (
     "test_attributes_dir",
     "test_auth_errors",

@@ -1,4 +1,4 @@
-//! The states that a disk can have after a power cut: files and names as at the last sync, and any part of the later operations.
+//! The possible states of a disk after a power cut: files and names as at the last sync, with any part of the later operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ pub(crate) type Id = usize;
 /// A disk writes a block of this many bytes completely or not at all.
 const SECTOR: usize = 512;
 
-/// One name that an operation sets in a directory.
+/// A name that an operation sets in a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Naming {
     pub(crate) directory: Id,
@@ -21,13 +21,13 @@ pub(crate) struct Naming {
 /// An operation of a program on files.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// A file or directory is created; it gets its name by the next operation.
+    /// A file or directory is created. The next operation gives it a name.
     Make {
         id: Id,
         is_directory: bool,
         mode: u32,
     },
-    /// Names are set, all at the same time.
+    /// Several names are set at the same time.
     Name(Vec<Naming>),
     Write {
         id: Id,
@@ -61,17 +61,17 @@ pub(crate) enum Event {
     },
     /// `sync` and `syncfs`.
     SyncAll,
-    /// Bytes were sent to a client: their first bytes.
+    /// The first bytes that were sent to a client.
     Sent(Vec<u8>),
 }
 
-/// What a file system promises.
+/// The guarantees of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
-    /// Only what POSIX promises: a sync covers one file or directory, and names that were not synced reach the disk in any order.
+    /// Only the guarantees of POSIX: a sync covers one file or directory, and names without a sync reach the disk in any order.
     Strict,
-    /// Like ext4: names, modes, attributes and truncations keep their order, and any sync writes all of them. The bytes of a file are written only by
-    /// its own sync.
+    /// Like ext4: names, modes, attributes and truncations keep their order, and any sync writes all of them. Only a sync of a file writes the bytes
+    /// of the file.
     Ordered,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Disk {
 enum Kept {
     Whole,
     Gone,
-    /// Only the length of the file; new bytes are zeros.
+    /// Only the length of the file. New bytes are zeros.
     Long,
     /// Some of the sectors, chosen by this seed.
     Torn(u64),
@@ -187,7 +187,7 @@ impl Disk {
         while let Some((path, id)) = left.pop() {
             for (name, id) in self.names.get(&id).into_iter().flatten() {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-                // A directory may have two names after a power cut. It is listed under both; the limit of the depth prevents an endless loop.
+                // After a power cut, a directory may have two names. It is listed under both names. The limit of the depth prevents an endless loop.
                 if self.inodes[id].is_directory && path.matches('/').count() < 30 {
                     left.push((path.clone(), *id));
                 }
@@ -239,7 +239,7 @@ impl Dice {
     }
 }
 
-/// A key for the order of operations: if two operations have the same key, the later one is applied after the earlier one.
+/// A key for the order of operations. If two operations have the same key, the later operation is applied after the earlier operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Data(Id),
@@ -276,8 +276,8 @@ impl Op {
         }
     }
 
-    /// A rename from one directory into another changes two entries, each synced with its own directory. After a power cut the new name may exist
-    /// while the old name still exists, but the old name is never gone without the new one.
+    /// A rename from one directory into another changes two entries. Each entry is synced with its own directory. After a power cut, the new name may
+    /// exist while the old name still exists. But the old name is never missing without the new name.
     fn halves(&self) -> Option<[Op; 2]> {
         let Op::Name(namings) = self else { return None };
         let [one, other] = namings.as_slice() else { return None };
@@ -290,7 +290,7 @@ impl Op {
         }
     }
 
-    /// Whether this operation cannot be on the disk without the earlier one.
+    /// Whether this operation cannot be on the disk without the earlier operation.
     fn needs(&self, earlier: &Op) -> bool {
         let Op::Name(namings) = self else { return false };
         let has_same = |directory, name: &str| match earlier {
@@ -306,11 +306,11 @@ impl Op {
 struct Pending {
     op: Op,
     is_durable: bool,
-    /// The number of the rename between two directories of which this is one half.
+    /// The number of the rename between two directories, if this operation is one half of it.
     rename: Option<usize>,
 }
 
-/// A moment at which the power may fail: the disk so far, and the operations that are not synced.
+/// A moment at which the power may fail: the disk at this moment, and the operations that are not synced.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     model: Model,
@@ -397,11 +397,11 @@ impl Cut {
         }
     }
 
-    /// Moves synced operations, and those that they need, from the list of pending operations to the disk.
+    /// Moves synced operations, and the operations that they need, from the list of pending operations to the disk.
     fn fold(&mut self) {
         let mut durable: Vec<bool> = self.pending.iter().map(|pending| pending.is_durable).collect();
         self.close(&mut durable);
-        // An operation stays in the list if an earlier one with the same key is still pending.
+        // An operation stays in the list if an earlier operation with the same key is still pending.
         let mut open = BTreeSet::new();
         let base = &mut self.base;
         let mut at = 0;
@@ -419,7 +419,7 @@ impl Cut {
         });
     }
 
-    /// Also marks the earlier operations that marked ones need.
+    /// Also marks the earlier operations that the marked operations need.
     fn close(&self, marked: &mut [bool]) {
         for at in (0..self.pending.len()).rev() {
             if marked[at] && matches!(self.pending[at].op, Op::Name(_)) {

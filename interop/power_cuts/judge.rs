@@ -1,4 +1,4 @@
-//! Checks that a disk after a power cut has everything that was acknowledged, or newer states of it, and nothing incomplete.
+//! Checks a disk after a power cut: everything acknowledged is on the disk in its acknowledged state or a newer state, and no change is incomplete.
 
 use crate::disk::{Content, Disk, Event, Id, Op, digest};
 use crate::opener::{Held, Kind, Opener};
@@ -7,14 +7,14 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The LMDB stores. They are opened and read; their files are not compared.
+/// The LMDB stores. They are opened and read. Their files are not compared.
 const FACTS: &str = "data/facts";
 const LOCKS: &str = "data/locks";
 
 /// A digest of the file or directory under a path: content, mode and attributes.
 type Shown = [u8; 32];
 
-/// The versions of a path or of the locks: each with the number of the event from which on it was there.
+/// The versions of a path or of the locks. Each version has the number of the event that made it.
 type Versions<T> = Vec<(usize, T)>;
 
 pub(crate) struct Judge {
@@ -36,12 +36,12 @@ fn between<T>(versions: &Versions<T>, from: usize, to: usize) -> impl Iterator<I
     versions[first..].iter().take_while(move |(since, _)| *since <= to).map(|(_, version)| version)
 }
 
-/// Counters and notes of processes on which no decision depends. They are written in place and never synced, so any content may be left. No content
-/// of them may prevent a server from starting.
+/// Counters and notes of processes. No decision depends on them. They are written in place and never synced, so any content may be left after a power
+/// cut. No content may prevent the start of a server.
 const NOTES: [&str; 5] =
     ["data/attempts", "data/control", "data/last-used", "data/sessions", "data/operations"];
 
-/// Whether a path is compared: not temporary files, the stores, [`NOTES`], and files that are only locked.
+/// Whether a path is compared. Temporary files, the stores, [`NOTES`], and files that are only locked are not compared.
 fn is_judged(path: &str) -> bool {
     !NOTES.iter().any(|note| path.starts_with(note))
         && !path.split('/').any(|part| part.starts_with(".enfilade-"))
@@ -67,7 +67,7 @@ fn shown(disk: &Disk, id: Id) -> Shown {
 }
 
 impl Judge {
-    /// Learns the content of the disk at each event; fails if a file under its final name is written in place.
+    /// Records the content of the disk at each event. Fails if the program writes a file in place under its final name.
     pub(crate) fn new(probe: &Path, root_mode: u32, events: &[Event]) -> Self {
         let mut judge = Judge {
             probe: probe.to_owned(),
@@ -129,7 +129,7 @@ impl Judge {
 
     fn learn_stores(&mut self, disk: &Disk, at: usize) {
         let paths = disk.paths();
-        // A store without changes is not compared: the next start creates it again, with a new id.
+        // A store without changes is not compared, because the next start creates it again with a new id.
         if let Some(Ok(held)) =
             self.open(disk, &paths, FACTS).filter(|held| held.as_ref().is_ok_and(|held| held.number > 0))
         {
@@ -151,7 +151,7 @@ impl Judge {
         (self.facts.len(), self.locks.len(), self.paths.len())
     }
 
-    /// Opens a store of the disk and reads it; `None` if its file does not exist.
+    /// Opens a store of the disk and reads it. Returns `None` if its file does not exist.
     fn open(
         &mut self,
         disk: &Disk,
@@ -159,7 +159,7 @@ impl Judge {
         store: &str,
     ) -> Option<Result<Held, String>> {
         let data = paths.get(&format!("{store}/data.mdb"))?;
-        // No lock was ever written to this store.
+        // Nothing was ever written to this store of locks.
         if disk.inodes[data].content.bytes.is_empty() && store == LOCKS {
             return None;
         }
@@ -190,8 +190,8 @@ impl Judge {
         Some(held)
     }
 
-    /// Judges a disk after a power cut before event `at`. Everything before event `acknowledged` was acknowledged; `None` means that nothing was. The
-    /// error says what is wrong.
+    /// Judges a disk after a power cut before event `at`. Everything before event `acknowledged` was acknowledged; `None` means that nothing was
+    /// acknowledged. The error names the problem.
     pub(crate) fn judge(
         &mut self,
         disk: &Disk,

@@ -1,5 +1,6 @@
-//! Power cuts. All operations of the binary on its files are recorded, with its acknowledgements. Then states that a disk may have after a power cut
-//! at any moment are made and opened: everything acknowledged exists, nothing is incomplete, and nothing must be repaired by hand.
+//! Power cuts. All operations of the binary on its files are recorded, with its acknowledgements. Then the campaign creates and opens states that a
+//! disk may have after a power cut at any moment. Every acknowledged change must exist, no change may be incomplete, and no state may need a manual
+//! repair.
 //!
 //! `cargo xtask power-cuts --n N` makes N states; the test makes some thousand.
 
@@ -22,21 +23,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
-/// The number of states that the test makes.
+/// The number of states that the test creates.
 const STATES: usize = 4_000;
-/// The binary itself is started on one of this many states, but on at most [`STARTED_MAX`] states.
+/// For one of this many states, the binary is started, but at most [`STARTED_MAX`] times.
 const STARTED: usize = 100;
 const STARTED_MAX: usize = 300;
-/// On one of this many of these states, a server is started, too.
+/// For one of this many of these states, a server is started, too.
 const SERVED: usize = 5;
-/// The run ends when there are more kinds of findings than this.
+/// The run ends when there are more kinds of findings.
 const SHOWN_MAX: usize = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|n| n.parse().ok())
 }
 
-/// Writes a disk to the directory of the recorded one.
+/// Writes the files of a disk to the directory of the recording.
 fn write_down(disk: &Disk, root: &Path) {
     let _ = std::fs::remove_dir_all(root);
     std::fs::DirBuilder::new().mode(0o700).create(root).unwrap();
@@ -140,14 +141,14 @@ fn whatever_a_power_cut_leaves_what_was_acknowledged_is_there_whole() {
     println!("power-cuts: {made} states, the binary started on {started}: 0 lost, 0 half");
 }
 
-/// The record must produce exactly the files on the disk; this shows that the recorder missed no operation.
+/// The record must produce exactly the files on the disk. This shows that the recorder recorded every operation.
 fn nothing_was_missed(seen: &Disk, root: &Path) {
     let mut left = seen.paths();
     let mut found = vec![root.to_owned()];
     while let Some(directory) = found.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
-            // A socket has no content, and the next server makes a new one.
+            // A socket has no content, and the next server creates a new socket.
             if entry.file_type().unwrap().is_socket() {
                 continue;
             }
@@ -169,21 +170,21 @@ fn nothing_was_missed(seen: &Disk, root: &Path) {
 
 struct Campaign<'a> {
     events: &'a [Event],
-    /// The acknowledgements in order: the event before which each was given, and its description.
+    /// The acknowledgements in order: the event that followed each acknowledgement, and its description.
     acknowledged: &'a [(usize, String)],
     root: &'a Path,
     dice: Dice,
     judge: &'a mut Judge,
     made: usize,
-    /// The binary is started on one of this many states.
+    /// For one of this many states, the binary is started.
     each: usize,
     started: usize,
-    /// Each kind of finding, with its number and the first state that has it.
+    /// Each kind of finding, its number, and the first state with this finding.
     found: BTreeMap<String, (usize, String)>,
 }
 
 impl Campaign<'_> {
-    /// Makes this many states: the fixed ones after each acknowledgement and before each sync, and random ones at all events.
+    /// Creates this many states: the fixed states after each acknowledgement and before each sync, and random states at all events.
     fn run(&mut self, states: usize) {
         let is_sync = |at: usize| matches!(self.events.get(at), Some(Event::Sync { .. }));
         let is_acknowledged = |at: usize| self.acknowledged.iter().any(|(by, _)| *by == at);
@@ -191,7 +192,7 @@ impl Campaign<'_> {
             (0..=self.events.len()).map(|at| is_sync(at) || is_acknowledged(at)).collect();
         let fixed = chosen.iter().filter(|is_chosen| **is_chosen).count() * FIXED.len() * 2;
         let cuts = (self.events.len() + 1) * 2;
-        // If many states are made, every moment also has all fixed ones.
+        // If there are enough states, all fixed states are created at every moment.
         let is_long = states > (FIXED.len() + 1) * cuts;
         let random = states.saturating_sub(if is_long { FIXED.len() * cuts } else { fixed });
         for model in [Model::Strict, Model::Ordered] {
@@ -221,7 +222,7 @@ impl Campaign<'_> {
         let last = self.acknowledged.iter().rfind(|(by, _)| *by <= at);
         self.made += 1;
         let mut judged = self.judge.judge(&disk, at, last.map(|(by, _)| *by));
-        // Before the first acknowledgement there may be no data directory yet.
+        // Before the first acknowledgement, the data directory may be absent.
         if judged.is_ok() && self.made.is_multiple_of(self.each) {
             self.started += 1;
             write_down(&disk, self.root);

@@ -1,4 +1,5 @@
-//! Opens stores in a child process, because damaged pages can kill the process that maps them. Such an end is a finding, and the campaign continues.
+//! Opens stores in a child process, because damaged pages can end the process that maps them. If the child process ends in this way, this is a
+//! finding, and the campaign continues.
 
 use crate::disk::digest;
 use enfilade_facts::{LockStore as _, Table, View};
@@ -11,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The environment variable that makes this test program an opener.
 const OPENER: &str = "ENFILADE_POWER_CUTS_OPENER";
-/// The beginning of an answer; the test harness prints other lines.
+/// The beginning of an answer. The test harness prints other lines.
 const ANSWER: &str = "opened ";
 
 /// The kind of a store.
@@ -49,7 +50,7 @@ impl Opener {
         Opener { child, stdin, stdout }
     }
 
-    /// Opens a store without manual repair, and reads and checks all of it.
+    /// Opens a store without manual repair. Reads and checks all its records.
     pub(crate) fn open(&mut self, kind: Kind, place: &Path) -> Result<Held, String> {
         writeln!(self.stdin, "{kind:?} {}", place.display()).unwrap();
         let mut line = String::new();
@@ -76,7 +77,7 @@ impl Drop for Opener {
     }
 }
 
-/// The child process, if the variable [`OPENER`] is set; otherwise this test does nothing.
+/// If the variable [`OPENER`] is set, this process is the child process. Otherwise this test does nothing.
 #[test]
 fn opens_what_it_is_told() {
     if std::env::var_os(OPENER).is_none() {
@@ -93,7 +94,7 @@ fn opens_what_it_is_told() {
     }
 }
 
-/// All records of a store as bytes; each part follows its length.
+/// All records of a store as bytes. The length of each part precedes the part.
 #[derive(Default)]
 struct Everything(Vec<u8>);
 

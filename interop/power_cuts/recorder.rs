@@ -1,5 +1,5 @@
-//! Runs programs and records, in order, all operations of their threads on files below one directory. It stops each thread at every system call, so
-//! that it also sees calls that do not use the C library.
+//! Runs programs and records, in order, all operations of their threads on files below a directory. The recorder stops each thread at every system
+//! call. Therefore it also records calls that do not use the C library.
 
 use crate::disk::{Event, Id, Naming, Op};
 use nix::libc;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Files that are memory-mapped and never synced: at every event they are compared with their last content.
+/// Files that are memory-mapped and never synced. At every event they are compared with their last content.
 const MAPPED: [&str; 2] = ["high-water", "lookout"];
 
 #[derive(Default)]
@@ -65,14 +65,14 @@ impl Written {
     }
 }
 
-/// Records operations; clones share one record.
+/// Records operations. All clones use the same record.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     root: PathBuf,
     written: Arc<Mutex<Written>>,
 }
 
-/// A program that is being recorded.
+/// A program under the recorder.
 pub(crate) struct Running {
     pub(crate) pid: u32,
     pub(crate) stdin: Option<ChildStdin>,
@@ -192,7 +192,7 @@ fn until_stopped(process: Pid) {
     panic!("the program does not begin");
 }
 
-/// A system call that has begun, with the state that is needed from before it.
+/// A system call that has begun, with the state from before the call.
 struct Call {
     number: i64,
     arguments: [u64; 6],
@@ -328,7 +328,7 @@ impl Recorder {
         Some(Call { number, arguments, entries: entries.into_iter().flatten().collect() })
     }
 
-    /// Records bytes that are sent to a client. They count as an acknowledgement from the beginning of the call.
+    /// Records bytes that are sent to a client. The acknowledgement counts from the beginning of the call.
     fn sending(&self, thread: Pid, number: i64, [fd, at, ..]: [u64; 6]) {
         let Ok(to) = std::fs::read_link(link_of(thread, fd)) else { return };
         let to = to.to_string_lossy();
@@ -378,7 +378,8 @@ impl Recorder {
                 if call.number == libc::SYS_fallocate && b & !1 != 0 {
                     self.unknown(format!("fallocate of mode {b}"));
                 }
-                // The ledger files in `operations` have many megabytes, and are not read after their server has ended, so they are not recorded.
+                // The ledger files in `operations` have many megabytes, and no process reads them after their server has ended. Therefore they are
+                // not recorded.
                 let path = std::fs::read_link(&link).unwrap_or_default();
                 if path.components().any(|part| part.as_os_str() == "operations") {
                     return;
@@ -424,7 +425,7 @@ impl Recorder {
         self.written.lock().unwrap().op(Op::Mode { id, mode });
     }
 
-    /// Records a write of any kind of call; the bytes are read from the file itself.
+    /// Records a write by any system call. The bytes are read from the file.
     fn wrote(&self, thread: Pid, fd: u64, at: Option<u64>, count: i64) {
         let Some((id, link)) = self.file(thread, fd) else { return };
         let at = at.unwrap_or_else(|| fd_field(thread, fd, "pos:", 10).saturating_sub(count as u64));
@@ -454,7 +455,7 @@ impl Recorder {
         }
     }
 
-    /// Calls that make, change or remove names.
+    /// Calls that create, change or remove names.
     fn named(&self, thread: Pid, call: &Call, result: i64) {
         let mut entries = call.entries.iter();
         let Some(first) = entries.next() else { return };
@@ -520,7 +521,7 @@ impl Recorder {
                     after: Some(id),
                 }]));
             }
-            // The file existed; if the call truncated it, it is empty now.
+            // The file existed before the call. If the call truncated the file, the file is empty now.
             Some(ino) => {
                 let is_cut = fd_field(thread, fd, "flags:", 8) as i32 & libc::O_ACCMODE != libc::O_RDONLY;
                 if let Some(id) = written.ids.get(&ino).copied().filter(|_| is_cut && meta.len() == 0) {

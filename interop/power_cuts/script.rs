@@ -1,4 +1,4 @@
-//! The recorded work: commands of an operator and requests of clients, one after the other.
+//! The recorded work: commands of an operator and requests of clients, one after another.
 
 use crate::BINARY;
 use crate::disk::Event;
@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The events, and the acknowledgements with the event before which each was given.
+/// The events and the acknowledgements. Each acknowledgement has the number of the event that followed it.
 pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     pub(crate) acknowledged: Vec<(usize, String)>,
@@ -28,7 +28,7 @@ const UNPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:remov
 const PROPPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:set><D:prop><x:color>red</x:color></D:prop></D:set></D:propertyupdate>";
 
 impl Script {
-    /// Runs a command. Its change counts as acknowledged from its first line of output on.
+    /// Runs a command. The change of the command counts as acknowledged from the first line of output on.
     fn cli_with(&mut self, arguments: &[&str], input: &str) -> Vec<Value> {
         let whole = ["--json", "--data", self.data.to_str().unwrap()];
         let whole: Vec<String> = whole.iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
@@ -52,7 +52,7 @@ impl Script {
         self.cli_with(arguments, "")
     }
 
-    /// Writes a file as an editor does that syncs it and renames it.
+    /// Writes a file like an editor that syncs the new file and renames it.
     fn edit(&mut self, name: &str, text: &str) {
         let whole = format!(
             "umask 027; printf '%s' \"$1\" > .enfilade-new && sync .enfilade-new && mv .enfilade-new {name} && sync ."
@@ -66,12 +66,12 @@ impl Script {
         self.acknowledged.push((self.recorder.len(), format!("an edit of {name}")));
     }
 
-    /// Sends a request, which must succeed. Returns head and body.
+    /// Sends a request, which must succeed. Returns the head and the body.
     fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (String, String) {
         self.ask_while(method, path, headers, &[body], |_| {})
     }
 
-    /// Like [`Script::ask`], with a body in several parts; runs `meanwhile` after the first part.
+    /// Like [`Script::ask`], with a body in several parts. Runs `meanwhile` after the first part.
     fn ask_while(
         &mut self,
         method: &str,
@@ -98,7 +98,7 @@ impl Script {
         match body {
             [b""] => {}
             [_] => _ = command.args(["--data-binary", "@-"]),
-            // curl sends the parts as it gets them.
+            // curl sends each part as soon as it reads the part.
             _ => _ = command.args(["--upload-file", "-"]),
         }
         let address = self.address.clone();
@@ -136,7 +136,7 @@ impl Script {
         let environment = [("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")];
         let mut running = self.recorder.start(Path::new(BINARY), &whole.collect::<Vec<_>>(), &environment);
         let mut line = String::new();
-        // Reads one byte at a time, so that no output of the server is lost in a buffer.
+        // Reads one byte at a time, because a buffer could lose output of the server.
         let mut out = BufReader::with_capacity(1, &mut running.stdout);
         out.read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
@@ -187,7 +187,7 @@ impl Script {
         self.ask("MKCOL", "/dav/main/tree", &[], b"");
         self.ask("MKCOL", "/dav/main/tree/deep", &[], b"");
         self.ask("PUT", "/dav/main/tree/deep/a", &[], b"a");
-        // Moves files from one directory into another, also over an existing file.
+        // Moves files from one directory to another. One of them replaces an existing file.
         self.ask("PUT", "/dav/main/tree/deep/b", &[], b"b");
         self.ask("MOVE", "/dav/main/tree/deep/b", &[&up], b"");
         self.ask("MOVE", "/dav/main/up", &[&down], b"");
@@ -210,7 +210,7 @@ impl Script {
         self.ask("MOVE", "/dav/main/tree", &[&tree], b"");
         self.ask("MOVE", "/dav/main/copy", &[&tree], b"");
         self.cli(&["acl", "set", "main", "/other", "allow authenticated read"]);
-        // The ACL of a file is changed while the file is replaced; the new file gets the changed ACL.
+        // The ACL of a file is changed while the file is replaced. The new file gets the changed ACL.
         self.ask_while("PUT", "/dav/main/other", &[], &[&large, b"and more"], |script| {
             script.cli(&["acl", "set", "main", "/other", "allow authenticated full"]);
         });

@@ -1,4 +1,4 @@
-//! The cases over HTTP/1.1 without TLS, and fewer cases for the listeners that only serve plain HTTP.
+//! The cases over HTTP/1.1 without TLS. There are fewer cases for the listeners that only serve plain HTTP.
 
 use super::{Case, PATIENCE, World, unescaped};
 use std::io::{ErrorKind, Read, Write};
@@ -87,7 +87,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// The next answer; `None` if the connection ends or no answer comes.
+    /// The next answer. Returns `None` if the connection ends or no answer comes.
     fn next(&mut self, is_of_head: bool) -> Option<Answer> {
         let end = loop {
             if let Some(at) = self.bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -116,7 +116,7 @@ impl Answers {
                 length
             }
         };
-        // An answer of HTTP/1.0 closes the connection without saying so.
+        // The end of the connection after an answer of HTTP/1.0 needs no header.
         let says_close = value("connection") == "close" || head.starts_with("http/1.0 ");
         Some(Answer { status, says_close, content })
     }

@@ -1,4 +1,4 @@
-//! The cases over HTTP/2: frames are sent as the cases describe them, and header fields only as literals (RFC 7541 §6.2).
+//! The cases over HTTP/2. Frames are sent as the cases describe them. Header fields are sent only as literals (RFC 7541 §6.2).
 
 use super::{Case, PATIENCE, World, unescaped, unhex};
 use crate::certificates::Witness;
@@ -17,7 +17,7 @@ fn every_request_of_the_corpus_over_http2() {
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// A SETTINGS entry that allows no dynamic table, so that the server writes out every field of an answer.
+/// A SETTINGS entry that permits no dynamic table. Therefore the server sends every field of an answer as a literal.
 const NO_TABLE: [u8; 6] = [0, 1, 0, 0, 0, 0];
 const MARK: &[u8; 8] = b"the end.";
 
@@ -43,14 +43,14 @@ fn came(world: &World, config: Arc<ClientConfig>, at: usize, case: &Case) -> Str
     let ends = !case.expected.ends_with("open");
     let _ = tls.write_all(&bytes).and_then(|()| tls.flush());
     while (ends || seen.over() < wanted) && seen.read(&mut tls) {}
-    // Sends a PING. Frames that the server sent before arrive before the answer to it.
+    // Sends a PING. The answer arrives after all frames that the server sent earlier.
     if !seen.is_over && tls.write_all(&frame(6, 0, 0, MARK)).and_then(|()| tls.flush()).is_ok() {
         while !seen.is_marked && seen.read(&mut tls) {}
     }
     seen.tell(&case.expected)
 }
 
-/// The bytes of one item of a case, which describes one frame or several.
+/// The bytes of one item of a case, which describes one or more frames.
 fn frames(item: &str) -> Vec<u8> {
     let (kind, rest) = item.split_once(' ').unwrap_or((item, ""));
     let words: Vec<&str> = rest.split(' ').filter(|word| !word.is_empty()).collect();
@@ -116,7 +116,7 @@ fn string_head(length: usize, flag: u8) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a text by the Huffman code, only with the characters of a request with a fragment (RFC 7541, appendix B).
+/// Encodes a text by the Huffman code. Only the characters of a request with a fragment are supported (RFC 7541, appendix B).
 fn huffman(text: &[u8]) -> Vec<u8> {
     let mut bits = String::new();
     for byte in text {
@@ -227,7 +227,7 @@ impl Seen {
                 match kind {
                     0 => stream.content += payload.len(),
                     1 => stream.status = stream.status.or(Some(status(payload))),
-                    // A reset after the whole answer means only that the server does not want the rest of the request (RFC 9113 §8.1).
+                    // A reset after the whole answer means only that the server does not need the rest of the request (RFC 9113 §8.1).
                     _ if stream.is_over => {}
                     _ => stream.reset = Some(code(0)),
                 }

@@ -1,4 +1,4 @@
-//! Uploads that are refused while the client sends them: the client gets the answer (RFC 9113 §8.1, RFC 9112 §9.6).
+//! Uploads that the server refuses while the client sends them. The client gets the answer (RFC 9113 §8.1, RFC 9112 §9.6).
 
 use crate::curl::command;
 use crate::server::Server;
@@ -8,7 +8,7 @@ use crate::wire::World;
 fn a_refused_upload_keeps_its_status_in_curl() {
     let World { server, .. } = World::new();
     let nobody = String::new();
-    // curl up to 7.88 treats a reset of the stream as a failure if it waits for a window, so bodies of several lengths are tried.
+    // curl up to version 7.88 treats a reset of the stream as a failure if it waits for a window. Therefore the test tries bodies of several lengths.
     for bytes in [1_000, 70_000, 300_000, 2_000_000] {
         for version in ["--http1.1", "--http2"] {
             assert_eq!(upload(&server, &nobody, version, bytes), "401 0", "{version} {bytes}");

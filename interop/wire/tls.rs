@@ -1,4 +1,4 @@
-//! If a connection does not begin with a hello, the server sends an alert and ends the connection (RFC 8446 §6.2).
+//! If a connection does not begin with a ClientHello, the server sends an alert and ends the connection (RFC 8446 §6.2).
 
 use super::{PATIENCE, unhex};
 use crate::server::Server;
@@ -14,7 +14,7 @@ fn what_is_no_hello_is_answered_with_an_alert() {
     let server = Server::start();
     let http: String =
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".iter().map(|byte| format!("{byte:02x}")).collect();
-    // A hello of 128 KiB in records of 16 KiB, longer than the server reads.
+    // A ClientHello of 128 KiB in records of 16 KiB, which is longer than the server accepts.
     let piece =
         |at: usize| if at == 0 { format!("01020000{}", "61".repeat(16380)) } else { "61".repeat(16384) };
     let large: String = (0..9).map(|at| format!("1603014000{}", piece(at))).collect();

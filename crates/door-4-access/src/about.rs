@@ -6,34 +6,34 @@ use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 /// The resources that a call is about, as far as rules need them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The domain of the resource. If the resource is a domain, its own id.
+    /// The domain of the resource. For a resource that is a domain, this is the id of that domain.
     pub domain: Option<&'a DomainId>,
     /// The project.
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
-    /// A second user that the call is about. For example, a call about a trust is about a trustor and a trustee.
+    /// Another user that the call is about. For example, a call about a trust is about two users: the trustor and the trustee.
     pub other_user: Option<&'a UserId>,
     /// The project and roles that the call would delegate with the trust, key or credential that it creates.
     pub lends: Option<Lends<'a>>,
     /// For a call about one credential: the application credentials with which it was created, and the credential itself if it is an application
     /// credential. Empty if no application credential is recorded. `None` if the call is not about one existing credential.
     pub lineage: Option<&'a [CredentialId]>,
-    /// A second user or group.
+    /// The domain of another resource that the call is about, for example of the user that the call adds to a group.
     pub other: Other<'a>,
     /// The role of an assignment. [`Other::None`] if the call is about no role, or the role is in no domain.
     pub role: Other<'a>,
-    /// Whether the call is about a role that a domain's manager may not give ([`crate::manager_gives`]).
+    /// Whether the call is about a role that the manager of a domain may not give ([`crate::manager_gives`]).
     pub high_role: bool,
     /// The users and groups that the call changes.
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a second user or group, or of a role, that a call is about. A reader or manager of a domain gets the same answer for a user, group
-/// or role that does not exist as for one of another domain.
+/// The domain of a user, group or role that a call is about in addition to its main resource. A reader or manager of a domain gets the same answer
+/// for a user, group or role that does not exist and for a user, group or role of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// The call is about no second user or group, and about no role of a domain.
+    /// The call is about no other user or group, and about no role that is in a domain.
     #[default]
     None,
     /// The user, group or role does not exist.
@@ -43,7 +43,7 @@ pub enum Other<'a> {
 }
 
 impl<'a> Other<'a> {
-    /// From a lookup of a user or group: its domain, or `None` if it does not exist.
+    /// Converts the result of a lookup of a user or group: the domain, or `None` if the user or group does not exist.
     pub fn found(domain: Option<&'a DomainId>) -> Self {
         domain.map_or(Other::Absent, Other::In)
     }

@@ -21,7 +21,7 @@ pub struct Creator {
 pub struct Inheritance {
     /// The ACL, as bytes in the datastore's dialect ([`AclDialect`]).
     pub acl: Vec<u8>,
-    /// The owner and group, if the ACL refers to them.
+    /// The owner and group, if the ACL refers to the owner or group of the file.
     pub owner: Option<Owner>,
 }
 
@@ -57,14 +57,14 @@ pub fn inherited(
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
-    // One entry of the directory becomes at most two entries of the child. If the list gets too long, the child's ACL grants everything to the
-    // creator alone.
+    // One entry of the directory becomes at most two entries of the child. If the child's list would get too long, the child's ACL grants all rights
+    // to the creator, and no right to any other user.
     let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
     let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
     Ok(Inheritance { acl, owner })
 }
 
-/// The ACL of a datastore's root that grants everything, so that only roles decide.
+/// The ACL of a datastore's root that grants everything. With this ACL, only roles decide.
 pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let (owner, sid) = match dialect {
@@ -108,8 +108,8 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
-    /// The UNIX group that CREATOR GROUP stands for. `None` if the child's ACL has no UNIX group, because a principal has no primary group. Then an
-    /// entry for CREATOR GROUP does not apply to the child itself.
+    /// The UNIX group that CREATOR GROUP stands for. `None` if the child's ACL has no UNIX group: a principal has no primary group. Without a UNIX
+    /// group, an entry for CREATOR GROUP does not apply to the child itself.
     group: Option<Sid>,
 }
 
@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn flags_as_the_table_has_them() {
-        // Columns: the flags of the directory's entry, of the entry on a new file, and of the entry on a new directory. `None`: nothing is inherited.
+        // Columns: the flags of the directory's entry, of the entry on a new file, and of the entry on a new directory. `None` means that the child
+        // inherits no entry.
         for (parent, file, directory) in [
             (0, None, None),
             (FI, Some(ID), Some(ID | FI | IO)),

@@ -1,4 +1,4 @@
-//! ACLs as people read and write them, one entry a line:
+//! The text form of ACLs, which people read and write. Each line contains one entry:
 //!
 //! ```text
 //! owner alice@local

@@ -22,8 +22,8 @@ pub struct AdminAsk<'a> {
     pub needed: Privileges,
     /// The kind of call, which determines whether a delegated credential may make the call.
     pub lending: Lending,
-    /// The user whose own record the call is about. This user needs no privileges for the call. An API token of the user needs the privileges,
-    /// because a token may not administer its owner.
+    /// The user, if the call is about the record of this user. This user needs no privileges for the call. An API token of the user needs the
+    /// privileges, because a token may not administer its owner.
     pub own: Option<&'a Userid>,
 }
 
@@ -57,8 +57,7 @@ pub fn administer(
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
 }
 
-/// Checks that the visitor's credential may make a call of this class at all. A delegated credential may make only calls of certain classes.
-///
+/// Checks that the kind of the visitor's credential may make a call of this class. A delegated credential may make only calls of certain classes.
 /// # Errors
 /// [`Refusal::NoPrivilege`].
 pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal> {

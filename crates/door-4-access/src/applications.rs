@@ -1,5 +1,5 @@
-//! Applications: whether a visitor may send a request to a program that another server serves. Roles on the path of the application decide. The facts of
-//! the application say which paths need no role, and which need a role for administrators.
+//! Applications: whether a visitor may send a request to a program behind a proxy of another make. Roles on the path of the application decide. The
+//! facts of the application say which paths need no role, and which paths need the role of an administrator.
 
 use crate::memo::{AccessMemo, KnownApplication};
 use crate::method_class::{Method, MethodClass};
@@ -19,8 +19,8 @@ use enfilade_identity::{IdentityPermit, Principal};
 pub struct ApplicationAsk {
     /// The application.
     pub site: Site,
-    /// The application for which the proxy asks. The host in a request can be that of another application, which the proxy does not serve. `None` if no
-    /// proxy asks.
+    /// The application for which the proxy asks. The host in a request can belong to another application, which this proxy does not serve. `None` if
+    /// no proxy asks.
     pub only: Option<ApplicationName>,
     /// The method.
     pub method: Method,
@@ -28,10 +28,10 @@ pub struct ApplicationAsk {
     pub path: StorePath,
     /// The path in the header `Destination`. Present exactly if the method uses this header.
     pub destination: Option<StorePath>,
-    /// Whether the request is about everything below its paths, too, as a DELETE or COPY of a collection is.
+    /// Whether the request is also about everything below its paths. A DELETE or COPY of a collection is such a request.
     pub recurses: bool,
-    /// Whether the connection changes to another protocol, such as WebSocket. The data sent after the change is not judged, so such a request counts
-    /// as a change.
+    /// Whether the connection changes to another protocol, such as WebSocket. Door 4 does not judge the data that is sent after the change. So such a
+    /// request counts as a change.
     pub upgrades: bool,
     /// Whether a browser asks in advance if a page of another site may make a request (CORS; Fetch standard, "CORS-preflight request").
     pub is_preflight: bool,
@@ -71,7 +71,8 @@ pub fn use_application(
     Ok(ApplicationPermit { roles, hides_groups: application.hides_groups, signed_for, datastore, at })
 }
 
-/// Whether a request needs a credential at this revision. `false` also if the memo does not contain the application: then it is not known.
+/// Whether a request needs a credential at this revision. Returns `false` also if the memo does not contain the application, because then the need is
+/// not known.
 pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool {
     let known = memo.applications.get(memo.application_key(at, &ask.site));
     known.is_some_and(|known| {
@@ -93,18 +94,18 @@ pub fn counts_if_both(
     Ok(ApplicationCheck::new(view, now, ask, memo)?.known.application.counts_if_both)
 }
 
-/// What permits a request to an application. It is no permit.
+/// The reason why a request to an application is permitted. This value is not a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationUse {
     /// The application.
     pub application: ApplicationName,
     /// The principal's roles on the path; empty if everybody may make the request.
     pub roles: Vec<Role>,
-    /// The datastore, if the request reads a file of it. Then doors 3 and 4 must also permit to read this file.
+    /// The datastore, if the request reads a file of a datastore. Then doors 3 and 4 must also permit to read this file.
     pub datastore: Option<DatastoreName>,
 }
 
-/// Decides like [`use_application`] what a principal may do with an application, but without a credential. The result is not a permit.
+/// Decides like [`use_application`] whether a principal may use an application, but without a credential. The result is not a permit.
 ///
 /// # Errors
 /// As [`use_application`].
@@ -207,7 +208,8 @@ fn most(roles: &[Role]) -> Option<MethodClass> {
 }
 
 impl Resolved {
-    /// The roles that the application learns. If a token has roles of its own, these are the roles of the token or of its owner, whichever permit less.
+    /// The roles that the application learns. For a token with roles of its own, these are the roles of the token or the roles of its owner: the set
+    /// that permits less.
     fn effective(&self) -> Vec<Role> {
         match self.of_token.as_deref() {
             Some(token) if most(&token.roles) <= most(&self.roles) => token.roles.clone(),
@@ -215,7 +217,8 @@ impl Resolved {
         }
     }
 
-    /// Whether the roles permit requests of this class to an application. A token with roles of its own needs a role as well as its owner.
+    /// Whether the roles permit requests of this class to an application. If a token has roles of its own, both the token and its owner need a role
+    /// that permits the requests.
     fn permits(&self, class: MethodClass) -> bool {
         let permits = |resolved: &Resolved| {
             !resolved.roles.contains(&Role::NoAccess)
@@ -225,27 +228,27 @@ impl Resolved {
     }
 }
 
-/// The most nodes with roles below a path on which a request for everything below the path is judged.
+/// The maximum number of nodes with roles below a path. If there are more nodes, a request for everything below the path is refused.
 const NODES_BELOW_MAX: usize = 1_000;
 
-/// Whether a path is this one, or below it.
+/// Whether `path` is `root` or is below `root`.
 fn is_at_or_below(root: &str, path: &str) -> bool {
     let rest = path.strip_prefix(root);
     rest.is_some_and(|rest| root.is_empty() || rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a path is one of these paths, or below one of them.
+/// Whether `path` is one of `paths`, or is below one of `paths`.
 fn is_in(paths: &[StorePath], path: &StorePath) -> bool {
     paths.iter().any(|root| is_at_or_below(root.as_str(), path.as_str()))
 }
 
-/// A path as an application for Windows could read it: without differences of case, and without dots and blanks at the ends of names.
+/// A path as an application on Windows could read it: in lower case, and without dots and blanks at the ends of names.
 fn folded(path: &StorePath) -> String {
     path.names().map(|name| name.trim_end_matches(['.', ' ']).to_lowercase()).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a path is for administrators, or something below it if the request is about that, too. Compared as [`folded`] paths, so that no application
-/// opens such a path by another spelling.
+/// Whether a path is for administrators. If the request is also about everything below the path, a path for administrators below the path counts,
+/// too. The paths are compared as [`folded`] paths, because an application could open the same file by another spelling of the path.
 fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) -> bool {
     let path = folded(path);
     paths
@@ -254,7 +257,7 @@ fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) 
         .any(|root| is_at_or_below(&root, &path) || recurses && is_at_or_below(&path, &root))
 }
 
-/// Every path of a request, with what the request does to it.
+/// Every path of a request, with the class of the request's action on the path.
 fn parts<'a>(
     application: &Application,
     ask: &'a ApplicationAsk,
@@ -273,7 +276,7 @@ fn parts<'a>(
     [Some(class_on(&ask.path, class)), destination].into_iter().flatten()
 }
 
-/// The first path of the request that not everybody may use in this way.
+/// The first path of the request on which not everybody may do what the request does.
 fn first_not_public<'a>(application: &Application, ask: &'a ApplicationAsk) -> Option<&'a StorePath> {
     let Application { public, open, passes_preflight, .. } = application;
     let is_public = |(path, class): &(&StorePath, MethodClass)| match class {
@@ -333,7 +336,7 @@ impl<'c> ApplicationCheck<'c> {
         }
     }
 
-    /// A session of a browser is for one application.
+    /// Checks that a session of a browser is for this application.
     fn is_for(&self, identity: &IdentityPermit) -> Result<(), Refusal> {
         let audience = identity.session().and_then(|session| session.audience.as_ref());
         let name = &self.known.name;
@@ -344,8 +347,9 @@ impl<'c> ApplicationCheck<'c> {
         }
     }
 
-    /// The roles on the path of the request, if they permit the request. If everybody may make the request, the roles do not matter. If the application
-    /// serves the files of a datastore, the roles do not matter either: the request may only read, and the datastore is returned, too.
+    /// The roles on the path of the request, if they permit the request. If everybody may make the request, the roles do not matter. If the
+    /// application serves the files of a datastore, the request may only read. Then the roles do not matter either, and the datastore is returned,
+    /// too.
     fn permits(
         &self,
         principal: &Principal,

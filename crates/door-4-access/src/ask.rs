@@ -1,4 +1,4 @@
-//! The question: what the visitor wants, and what was read from the descriptor of the target.
+//! The question to door 4: what the visitor wants to do, and what the server read from the descriptor of the target.
 
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
@@ -34,15 +34,15 @@ pub enum StoredAcl {
     Ntacl(Vec<u8>),
     /// A `security.nfs4acl_xdr` blob. The meaning of the blob depends on the file's uid and gid.
     Nfs4(Vec<u8>),
-    /// There is an ACL that cannot be read, with the reason.
+    /// There is an ACL that cannot be read. The text is the reason.
     Unreadable(String),
     /// The ACL was not read. In a listing, the object's [`Version`] may identify the ACL. In any other place, an ACL that was not read is treated as
     /// unreadable.
     Unread,
 }
 
-/// One state of an object. After every change of its ACL, the object has another state. An object has a state only where the file system or the
-/// kernel guarantees that every change of the ACL changes the state.
+/// One state of an object. After every change of its ACL, the object has another state. An object has a state only if the file system or the kernel
+/// guarantees that every change of the ACL changes the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// The state is the time of the last change, with which the file system stamps the object.
@@ -51,10 +51,10 @@ pub enum Version {
         acls: AclDialect,
         /// The id of the file system.
         file_system: u64,
-        /// How many times the wall clock had been set when this state was read. File systems stamp changes with the time of this clock, so after the
-        /// clock was set back, two states of an object could have the same time.
+        /// How many times the wall clock had been set when this state was read. File systems stamp changes with the time of this clock. After the
+        /// clock was set back, two states of an object could have the same time stamp.
         clock: u64,
-        /// When anything about the object was changed last, in seconds and nanoseconds.
+        /// When any property of the object was changed last, in seconds and nanoseconds.
         changed: (i64, u32),
     },
     /// The state is the last change that the kernel reported. The object's owner, group and mode were not read.
@@ -104,8 +104,8 @@ struct State {
     own: [u64; 2],
 }
 
-/// Added to the first word of a [`Version::Watched`], so that the words differ from those of a [`Version::Stamped`]. The number of every dialect of
-/// ACLs is smaller.
+/// A number that is added to the first word of a [`Version::Watched`]. It makes the words different from those of a [`Version::Stamped`]. The numbers
+/// of all dialects of ACLs are smaller than this constant.
 const WATCHED: u64 = 1 << 32;
 
 /// Computes memo keys from the states of objects.
@@ -154,7 +154,7 @@ impl Subject {
     }
 
     /// The key of the object's state, for a memo of data that is read from the object. After every change of the data, the object has another key.
-    /// `None` if no state is known.
+    /// Returns `None` if no state is known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }
@@ -175,7 +175,7 @@ impl Subject {
         })
     }
 
-    /// The ACL of the object; `None` if it has no ACL, so that the mode bits decide.
+    /// The ACL of the object; `None` if the object has no ACL, and the mode bits decide.
     ///
     /// # Errors
     /// When the ACL cannot be read or is malformed.
@@ -191,7 +191,8 @@ impl Subject {
 }
 
 impl Subject {
-    /// The ACL of the object, before inherited entries are put into it. An nfs4 ACL refers to the owner and group of its file. So in the nfs4
+    /// The ACL of the object, before inherited entries are put into the ACL. An nfs4 ACL refers to the owner and group of its file. So in the nfs4
+    /// dialect, an object without an ACL gets a descriptor with the object's owner and group, and without entries.
     /// dialect, an object without an ACL gets a descriptor with the object's owner and group, and without entries.
     ///
     /// # Errors
@@ -222,26 +223,27 @@ impl SecurityDescriptor {
     }
 }
 
-/// What is wanted of a target.
+/// The operation that the visitor requests on a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// The rights of this mask on the target. If the mask is empty, the visitor wants only to see the target. If the visitor may not see the target,
-    /// it looks absent.
+    /// The visitor wants the rights of this mask on the target. If the mask is empty, the visitor wants only to see the target. A target that the
+    /// visitor may not see looks absent.
     On(AccessMask),
-    /// To traverse the target, which is a directory. The visitor need not be allowed to see it.
+    /// The visitor wants to traverse the target, which is a directory. The visitor need not be allowed to see the directory.
     Passing,
-    /// To delete the target: DELETE on the target, or DELETE_CHILD on the directory of the target (RFC 8881 §6.2.1.3.2).
+    /// The visitor wants to delete the target. This needs DELETE on the target, or DELETE_CHILD on the directory of the target (RFC 8881 §6.2.1.3.2).
     Delete {
         /// The directory that the target is in.
         parent: &'a Subject,
     },
-    /// To create a new entry of this kind in the target. The target is a directory.
+    /// The visitor wants to create a new entry of this kind in the target. The target is a directory.
     Create(NodeKind),
-    /// To overwrite the target. If the target is hidden, the client gets the same answer as for creating a file without the right to create files.
+    /// The visitor wants to overwrite the target. If the target is hidden, the client gets the same answer as for creating a file without the right
+    /// to create files.
     Overwrite,
 }
 
-/// A target and what is wanted of it.
+/// A target, and what the visitor wants to do with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The path of the target in the datastore.

@@ -1,6 +1,6 @@
 //! The users and groups that a manager of a domain may change. The manager must be allowed to grant every right of such a user or group. The reason:
-//! a manager who sets the password of a user, or puts a user into a group, can then use the rights of that user or group. Keystone's default policy
-//! does not check this.
+//! a manager can set the password of a user, or put a user into a group, and can then use the rights of that user or group. Keystone's default policy
+//! does not check the rights of the user or group.
 
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
@@ -58,7 +58,7 @@ pub(crate) fn beyond(
     Ok(None)
 }
 
-/// Like `beyond`, but checks only the rights of the user or group itself, not the rights of the groups that contain it.
+/// Like `beyond`, but checks only the rights of the user or group itself. The rights of the groups that contain the user or group are not checked.
 fn held(
     view: &View<'_>,
     now: Clocks,
@@ -140,7 +140,7 @@ enum Named<'a> {
     Group(&'a str),
 }
 
-/// Describes a role that `acl.cfg` assigns to a name. While the content of the file is not known, every name that the file can contain counts as
+/// Describes a role that `acl.cfg` assigns to a name. While the content of the file is not known, every name that `acl.cfg` can contain counts as
 /// having a role.
 fn in_acl_cfg(
     view: &View<'_>,
@@ -155,10 +155,10 @@ fn in_acl_cfg(
     let ugid = match named {
         Named::User(name) => Userid::new(name, realm).map(|userid| Ugid::Authid(userid.into())),
         Named::Group(name) if realm == Realm::local() => GroupName::new(name, realm).map(Ugid::Group),
-        // The file has groups of the local realm only.
+        // The file `acl.cfg` can contain only groups of the local realm.
         Named::Group(_) => return Ok(None),
     };
-    // `acl.cfg` cannot assign a role to a name that is not valid in the file.
+    // `acl.cfg` cannot assign a role to a name that is not valid in `acl.cfg`.
     let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
     if !view.knows_acl_cfg(now)? {
         return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));

@@ -1,7 +1,7 @@
 //! Access-based enumeration: a listing shows an entry if and only if the visitor may see the entry in a request for the entry itself.
 //!
-//! For most entries only the state is read, and the memo tells which ACL belongs to the state. The memo also tells whether the visitor may see an
-//! entry with this ACL. So the ACL is evaluated once for all entries that have it.
+//! For most entries only the state is read. The memo contains the ACL that belongs to the state, and whether the visitor may see an entry with this
+//! ACL. So each ACL is evaluated only once for all entries that have this ACL.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
@@ -90,7 +90,7 @@ impl AccessCheck<'_> {
         children: &[(&str, &Subject)],
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
-        // Children without a role assignment of their own all have the same roles.
+        // Children that have no role assignment themselves all have the same roles.
         let roles = self.role_check();
         let effective_node = roles.effective_node(&here);
         let same = Shown::by(&*roles.remember(Question::Below, effective_node.node)?, self.visible);
@@ -145,8 +145,8 @@ impl AccessCheck<'_> {
         sights
     }
 
-    /// Which kinds of objects the roles make visible at the path of one child. `None` if there is no role assignment on this child, so that it has
-    /// the same roles as the other children.
+    /// Which kinds of objects the roles make visible at the path of one child. `None` if this child has no role assignment: then the child has the
+    /// same roles as the other children.
     fn shown_alone(&self, directory: &StorePath, name: &str) -> Result<Option<Shown>, Refusal> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);
@@ -190,10 +190,10 @@ impl AccessCheck<'_> {
 /// The id to remember for the ACL of an object. `None` if the ACL may change without a change of the object's state.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
-        // The mode bits decide, but a watched state does not contain the mode bits.
+        // The mode bits decide, but the state `Version::Watched` does not contain the mode bits.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
-        // An ACL that cannot be read now may be readable later, in the same state.
+        // An ACL that cannot be read now may be readable later, while the object has the same state.
         _ => id,
     }
 }

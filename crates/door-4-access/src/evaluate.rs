@@ -5,9 +5,9 @@ use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 use enfilade_identity::Principal;
 
-/// Every right the ACL grants this principal.
+/// Every right that the ACL grants this principal.
 pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
-    // A security descriptor without a DACL grants every right. A DACL without entries grants only the rights that `implied` gives.
+    // A security descriptor without a DACL grants every right. A DACL without entries grants only the rights that the function `implied` returns.
     let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
     let owns = owns(descriptor, principal);
     let mut granted = implied(entries, owns);
@@ -17,7 +17,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
             break;
         }
         let settled = settles(ace) & open;
-        // The rights are compared first, because the search for the SID takes longer.
+        // The rights are compared before the SIDs, because the search for the SID takes longer.
         if settled.is_empty() || !speaks_of(ace, principal, owns) {
             continue;
         }
@@ -57,8 +57,8 @@ pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
 }
 
-/// Whether a SID is one of the principal's. CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders, so they match no principal, even if a
-/// record gives a user such a SID.
+/// Whether a SID is a SID of the principal. CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders. Placeholders match no principal, even if
+/// a record gives a user such a SID.
 fn matches(sid: &Sid, principal: &Principal) -> bool {
     let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
     !stands_for_another && principal.has(sid)

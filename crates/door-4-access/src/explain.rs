@@ -45,9 +45,9 @@ pub fn judge(
     })
 }
 
-/// Every right that a request would be granted on a target, for reviews of many targets. A right is in the mask if and only if
-/// [`would`](fn@crate::would) grants a request for this right alone. `parent` is the directory of the target; if it is `None`, DELETE_CHILD on the
-/// directory does not count. This function does not check whether the directories above can be traversed. The mask is not a permit.
+/// Every right that a request would be granted on a target, for reviews of many targets. The mask contains a right if and only if
+/// [`would`](fn@crate::would) grants a request for only this right. `parent` is the directory of the target. If `parent` is `None`, DELETE_CHILD on
+/// the directory does not count. This function does not check whether the directories above the target can be traversed. The mask is not a permit.
 ///
 /// # Errors
 /// As for [`judge`].
@@ -69,7 +69,7 @@ pub fn rights(
         granted = granted & !making;
     }
     if !granted.covers(visible) {
-        // To add to a directory or to traverse it, the principal need not be allowed to see it.
+        // A principal that may not see a directory can still have the rights to add entries to the directory and to traverse the directory.
         return Ok(if target.kind == NodeKind::Directory {
             granted & (making | AccessMask::TRAVERSE)
         } else {
@@ -100,7 +100,7 @@ pub fn barred(
     roles::barred(&View(view), now, principal, RolePath::of(datastore, path).as_str())
 }
 
-/// The names that a principal knows for the SIDs in an ACL: the name of its user, and the names of its groups.
+/// The names that a principal knows for the SIDs in an ACL: the name of the principal's user, and the names of the principal's groups.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -116,7 +116,7 @@ pub fn known_names(
     Ok(names)
 }
 
-/// What is granted on a target, and why.
+/// The rights that are granted on a target, and the reasons.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// The roles that decided, their grantees, and the path on which they are assigned.

@@ -9,7 +9,7 @@ use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};
 use enfilade_identity::{IdentityPermit, Methods, Principal, Reach, Session};
 
-/// The kind of a call, which decides what a lent credential may do with it.
+/// The kind of a call. The kind decides whether a lent credential may make the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lending {
     /// The call reads or ends sessions of a user.
@@ -45,10 +45,10 @@ impl Lending {
     }
 }
 
-/// The limits within which the credential of a visitor acts for a user.
+/// The limits within which the visitor's credential acts for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loan {
-    /// Nothing: the user acts in person, or by an API token that has all of its owner's roles.
+    /// There are no limits: the user acts in person, or by an API token that has all roles of its owner.
     Nothing,
     /// An application credential that may create other credentials.
     Unrestricted(CredentialId),
@@ -57,7 +57,7 @@ enum Loan {
     /// A credential that may not create other credentials: an EC2 key, an OAuth access token, an API token with roles of its own, or any other
     /// application credential or trust.
     Plain,
-    /// An application credential for certain requests of other services.
+    /// An application credential that was made only for certain requests to other services.
     ForRequests,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, 
     }
 }
 
-/// Whether a session has the role that a text names. A text in the form of an id is an id, any other text is a name.
+/// Whether a session has the role that a text names. A text in the form of an id is read as an id, and any other text as a name.
 fn holds(session: &Session, said: &str) -> bool {
     match said.parse::<RoleId>() {
         Ok(id) => session.roles.iter().any(|held| held.id == id),
@@ -128,8 +128,8 @@ fn holds(session: &Session, said: &str) -> bool {
     }
 }
 
-/// Returns the application credential whose keys a session is limited to. `None` if the session is not limited to the keys that one credential
-/// created.
+/// Returns the application credential if a session is limited to the keys that this credential created. Returns `None` if the session has no such
+/// limit.
 pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
     match (Loan::of_session(session), lending) {
         (Loan::Unrestricted(id), Lending::Keys) => Some(id),

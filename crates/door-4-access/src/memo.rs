@@ -1,14 +1,14 @@
-//! What this door remembers.
+//! The memos of this door contain:
 //!
 //! - The mask that an ACL grants to a principal. The key is the full input: the id of the ACL's bytes (`AclId`), and the id of everything in the
 //!   principal that an entry can match (`SetId`). The key needs no revision: a principal whose groups change gets another `SetId`, and a file whose
 //!   ACL changes gets another `AclId`.
 //! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
-//! - Which of many objects a principal sees, by the states of the objects and the decision of the roles. One lookup returns the results for all
-//!   objects.
-//! - Which nodes of a path have role assignments, and which application has a host, at a revision of the facts.
-//! - The roles on a node or below it, whether a principal has a role in a datastore, and on which nodes in it. The key has the revision of the facts,
+//! - The objects in a set of objects that a principal sees, by the states of the objects and the decision of the roles. One lookup returns the
+//!   results for all objects of the set.
+//! - The nodes of a path that have role assignments, and the application that has a host, at a revision of the facts.
+//! - The roles on a node or below it, and the nodes in a datastore on which a principal has a role. The key contains the revision of the facts,
 //!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
 //!   groups, but the principal may be from an older revision. With the `SetId` in the key, the results for such a principal are not used for
 //!   principals of the newest revision.
@@ -63,7 +63,7 @@ impl Word for AclId {
 pub(crate) struct Assigned {
     /// On the node.
     pub(crate) on: bool,
-    /// Strictly below the node.
+    /// Whether there are role assignments strictly below the node.
     pub(crate) below: bool,
 }
 
@@ -105,7 +105,7 @@ fn of_texts(texts: &[String]) -> usize {
     texts.iter().map(|text| size_of::<String>() + text.capacity()).sum()
 }
 
-/// Which of many objects are seen.
+/// For each of many objects, whether the principal sees it.
 struct Sights(Vec<Sight>);
 
 impl Weigh for Sights {
@@ -141,7 +141,7 @@ pub(crate) enum Question {
 impl AccessMemo {
     /// Creates memos that use at most `bytes` bytes in total.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // Every commit makes the entries of an older revision useless, so more memory for them would seldom be used.
+        // Every commit makes the entries of an older revision useless. So these memos would seldom use more memory.
         let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),
@@ -158,10 +158,11 @@ impl AccessMemo {
         }
     }
 
-    /// Looks up the id of each object's ACL by the object's state. `None` if the caller has read the ACL, or the memo has no ACL for this state.
+    /// Looks up the id of each object's ACL by the object's state. The id is `None` if the caller has read the ACL, or if the memo has no ACL for
+    /// this state.
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
         let mut states = States::new(self.states.key("acl of"));
-        // An object without a state, or whose ACL was read, gets the default key, under which nothing is remembered.
+        // An object gets the default key if it has no state, or if its ACL was read. The memo stores nothing under the default key.
         let unread = subjects.map(|subject| Some(subject).filter(|subject| subject.acl == StoredAcl::Unread));
         let keys: Vec<MemoKey> =
             unread.map(|subject| states.each(subject?)).map(Option::unwrap_or_default).collect();
@@ -197,7 +198,8 @@ impl AccessMemo {
         self.states.put_all(&each.collect::<Vec<_>>());
     }
 
-    /// The id of an object's ACL. It depends on the bytes, and for an nfs4 ACL also on the file's owner and group, because the ACL refers to them.
+    /// The id of an object's ACL. The id depends on the bytes of the ACL. For an nfs4 ACL, the id also depends on the file's owner and group, because
+    /// the ACL refers to the owner and group.
     pub(crate) fn id_of(&self, subject: &Subject) -> Option<AclId> {
         let key = match &subject.acl {
             StoredAcl::Ntacl(blob) => self.ids.key("ntacl").bytes(blob),
@@ -215,7 +217,7 @@ impl AccessMemo {
         }))
     }
 
-    /// The ACL with this id, if it was not forgotten.
+    /// The ACL with this id; `None` if the memo does not contain the ACL any more.
     pub(crate) fn acl(&self, id: AclId) -> Option<Held<SecurityDescriptor>> {
         self.acls.get(self.acls.key("acl").number(id.0).key())
     }

@@ -5,11 +5,11 @@ use std::fmt;
 /// What a request does to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MethodClass {
-    /// It only reads: the method is safe (RFC 9110 §9.2.1).
+    /// The request only reads: the method is safe (RFC 9110 §9.2.1).
     Read,
-    /// It may change something.
+    /// The request may change something.
     Write,
-    /// It changes access rights, or its path is for administrators.
+    /// The request changes access rights, or its path is for administrators.
     Administer,
 }
 
@@ -31,8 +31,8 @@ pub struct Method {
     destination: Option<MethodClass>,
 }
 
-/// Every method that can be permitted (RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842, draft-ietf-httpbis-safe-method-w-body). A method that is not
-/// in the list is refused, because it is not known what it does. CONNECT and TRACE are not in the list: CONNECT has no path, and TRACE returns the
+/// Every method that can be permitted (RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842, draft-ietf-httpbis-safe-method-w-body). A method that is
+/// not in the list is refused, because its effect is not known. CONNECT and TRACE are not in the list: CONNECT has no path, and TRACE returns the
 /// credentials of the request.
 const METHODS: [(&str, MethodClass, Option<MethodClass>); 22] = [
     ("GET", MethodClass::Read, None),
@@ -76,8 +76,8 @@ impl Method {
         self.class
     }
 
-    /// Whether a request with this method is about everything below its path, too, with this value of the header `Depth` (RFC 4918 §9.1, §9.6.1, §9.8.3,
-    /// §9.9.2, §9.10.3). Without the header, PROPFIND and LOCK are about the whole tree.
+    /// Whether a request with this method and this value of the header `Depth` is also about everything below its path (RFC 4918 §9.1, §9.6.1,
+    /// §9.8.3, §9.9.2, §9.10.3). Without the header, PROPFIND and LOCK are about the whole tree.
     pub fn recurses(&self, depth: Option<&[u8]>) -> bool {
         match self.name {
             "DELETE" | "COPY" | "MOVE" => true,

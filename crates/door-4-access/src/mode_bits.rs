@@ -4,7 +4,7 @@ use crate::ask::{NodeKind, StoredAcl, Subject};
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 
-/// Every right the mode bits grant this principal. A principal without uid and gids is "other".
+/// Every right that the mode bits grant this principal. A principal without uid and gids belongs to the class "other".
 pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
     let owns = principal.uid == Some(subject.uid);
     let class = if owns {

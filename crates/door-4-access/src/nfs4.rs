@@ -1,10 +1,10 @@
-//! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits, big-endian.
-//! First come the list's flags and the number of entries. Then come, for each entry, its type, its flags, whether the principal is a special one such
-//! as OWNER@, the rights, and the principal (RFC 8881 §6.2.1). All other principals are uids and gids. The owner and group of the ACL are those of
-//! the file, so the functions that read and write a list need the owner and group of the file.
+//! The `security.nfs4acl_xdr` attribute, in the layout of Samba's `vfs_nfs4acl_xattr` (source3/modules/nfs41acl.x): XDR, words of 32 bits,
+//! big-endian. The attribute begins with the list's flags and the number of entries. Each entry consists of its type, its flags, a word that says
+//! whether the principal is a special one such as OWNER@, the rights, and the principal (RFC 8881 §6.2.1). All other principals are uids and gids.
+//! The owner and group of the ACL are those of the file. So the functions that read and write a list need the owner and group of the file.
 //!
-//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for their own owners. So the inheritable part of
-//! an OWNER@ entry is read as an entry for CREATOR OWNER.
+//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for the owners of the children. So the
+//! inheritable part of an OWNER@ entry is read as an entry for CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
@@ -37,7 +37,7 @@ const EVERYONE: u32 = 3;
 const OTHERS: [(u32, u32); 7] = [(4, 4), (5, 2), (6, 1), (7, 3), (8, 7), (9, 11), (10, 6)];
 
 impl SecurityDescriptor {
-    /// Reads a list that is stored on a file with this owner and group.
+    /// Reads a list that is stored on a file with the owner and group `of`.
     ///
     /// # Errors
     /// When a part of the list is not understood.
@@ -67,7 +67,7 @@ impl SecurityDescriptor {
         })
     }
 
-    /// Writes a list for a file with this owner and group.
+    /// Writes a list for a file with the owner and group `of`.
     ///
     /// # Errors
     /// When the descriptor contains something that an nfs4 list cannot express.
@@ -137,8 +137,8 @@ fn read_entry(
     Ok(())
 }
 
-/// Reads an entry for the file's owner or group. On the file itself, the entry applies to the file's owner or group. Children inherit the entry for
-/// their own owner or group.
+/// Reads an entry for the file's owner or group. On the file itself, the entry applies to the file's owner or group. A child inherits the entry for
+/// the owner or group of the child.
 fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
     if !ace.flags.has(AceFlags::INHERIT_ONLY) {
         into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });
@@ -159,7 +159,7 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // An inheritable entry for the file's owner is for this user, not for the owners of children. So the entry is not written as OWNER@.
+        // An inheritable entry for the uid of the file's owner is for this user, also on children. So the entry is not written as OWNER@.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),
@@ -240,7 +240,7 @@ mod tests {
                 ace(FI | DI | IO | AceFlags::INHERITED, Sid::CREATOR_GROUP, 7)
             ]
         );
-        // An entry for a named user stays an entry for that user, even if the user is the owner.
+        // An entry for a named user stays an entry for this user, even if this user is the owner.
         assert_eq!(read(&[[0, fd, 0, 7, 1000]]), [ace(FI | DI, owner, 7)]);
     }
 

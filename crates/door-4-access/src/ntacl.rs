@@ -1,4 +1,4 @@
-//! The `security.NTACL` attribute, as Samba's `vfs_acl_xattr` lays it out (librpc/idl/xattr.idl). The encoding is NDR, little-endian. The blob
+//! The `security.NTACL` attribute, in the layout of Samba's `vfs_acl_xattr` (librpc/idl/xattr.idl). The encoding is NDR, little-endian. The blob
 //! consists of a version, the same number as union level, a referent pointer, and a self-relative security descriptor. The offsets in the descriptor
 //! count from the start of the blob. Versions 1 to 4 are read; version 1 is written.
 
@@ -115,11 +115,11 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
     let dacl = match (control & DACL_PRESENT != 0, part(16)?) {
         (true, None) => None,
         // Windows reads a descriptor without DACL_PRESENT as a descriptor without a list, which grants everything. Samba writes such descriptors, and
-        // reads them as an empty list. This server reads them as Samba does, which also grants less.
+        // reads them as an empty list. This server reads such descriptors as Samba does, because an empty list grants less.
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
-        // The descriptor contains a list, but its flag says that there is none. The ACL is refused, because one bit must not decide whether the list
-        // counts.
+        // The descriptor contains a list, but its flag says that there is no list. The ACL is refused, because one bit must not decide whether the
+        // list counts.
         (false, Some(_)) => return bad("the ACL contains a list, but the flag DACL_PRESENT is not set"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
@@ -150,7 +150,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         entries.extend(read_ace(entry)?);
         at += size;
     }
-    // Bytes after the last counted entry could be one more entry, which could deny a right.
+    // The bytes after the last counted entry could be a further entry that denies a right. So such a list is refused.
     if at != bytes {
         return bad("the list of entries is longer than its entries");
     }
@@ -205,7 +205,7 @@ fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
 
 fn read_sid(bytes: &[u8], at: usize) -> Result<(Sid, usize), BadAcl> {
     let sid = bytes.get(at..).and_then(Sid::from_bytes);
-    // A SID without a sub-authority belongs to nobody, and has no text form.
+    // A SID without a sub-authority is the SID of no user or group, and has no text form.
     sid.filter(|(sid, _)| !sid.subs().is_empty())
         .ok_or_else(|| BadAcl("a SID in the ACL cannot be read".into()))
 }

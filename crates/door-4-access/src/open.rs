@@ -18,7 +18,7 @@ use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath,
 use enfilade_facts::{Clocks, Held, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
-/// Judges what the visitor wants of a target, at the revision of `view`.
+/// Judges whether the visitor may do what the visitor wants with a target, at the revision of `view`.
 ///
 /// # Errors
 /// A [`Refusal`], which names the role or entry that decided.
@@ -36,7 +36,8 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
-/// Decides like [`open`] what a principal may do, but without a credential of the principal. Returns all rights that the principal has on the target.
+/// Decides like [`open`] whether a principal may act on a target, but without a credential of the principal. Returns all rights that the principal
+/// has on the target. The result is not a permit.
 /// The result is not a permit.
 ///
 /// # Errors
@@ -53,8 +54,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// For a path that leads to no object, does the same work as for a hidden object. So the time of a refusal does not tell whether the object exists.
-/// `near` is any object that exists; the rights on it do not matter.
+/// For a path that leads to no object, does the same work as for a hidden object. So a client cannot tell from the time of a refusal whether the
+/// object exists. `near` is any object that exists; the rights on `near` do not matter.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -138,7 +139,7 @@ impl AccessCheck<'_> {
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // Does the same work as for a hidden target, so that a damaged target is refused in the same time as a hidden target.
+                // The function does the same work as for a hidden target. So a damaged target is refused in the same time as a hidden target.
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -153,7 +154,7 @@ impl AccessCheck<'_> {
             Wanted::Passing => AccessMask::TRAVERSE,
         };
         let visible = granted.covers(self.visible);
-        // To add to a directory or to traverse it, the visitor need not be allowed to see it. So a directory can be a drop box.
+        // A visitor may add to a directory or traverse it without the right to see it. So a directory can be a drop box.
         let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);
@@ -215,7 +216,7 @@ impl AccessCheck<'_> {
         self.granted_by(&roles, path, target)
     }
 
-    /// All rights on a target of a principal that has these roles on the target.
+    /// All rights on a target that a principal with these roles has.
     pub(crate) fn granted_by(
         &self,
         roles: &Resolved,
@@ -239,7 +240,7 @@ impl AccessCheck<'_> {
         self.role_check().remember(question, node)
     }
 
-    /// The check of the principal's roles alone.
+    /// Returns the check that judges only the principal's roles.
     pub(crate) fn role_check(&self) -> RoleCheck<'_> {
         RoleCheck { view: View(self.view.0), now: self.now, principal: self.principal, memo: self.memo }
     }

@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{At, Requester};
 
-/// A permit for these rights on this object, granted at a revision. Made in one place, [`crate::open`].
+/// A permit for these rights on this object, granted at a revision. Only [`crate::open`] makes this permit.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessPermit {
     pub(crate) object: ObjectId,
@@ -17,7 +17,8 @@ pub struct AccessPermit {
     pub(crate) at: At,
 }
 
-/// A permit to see or change access rights. The permit contains its holder, for the audit record. Made in one place, [`crate::administer`].
+/// A permit to see or change access rights. The permit contains the principal that got it, for the audit record. Only [`crate::administer`] makes
+/// this permit.
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
     pub(crate) who: Authid,
@@ -30,14 +31,14 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes with this permit count as an administrator's or as a user's. They count as a user's if the call is about the user's own record
-    /// and no role grants the privileges.
+    /// Whether changes with this permit count as the changes of an administrator or of a user. They count as the changes of a user if the call is
+    /// about the user's own record and no role grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
 }
 
-/// A permit for one request to an application. Made in one place, [`crate::use_application`].
+/// A permit for one request to an application. Only [`crate::use_application`] makes this permit.
 #[derive(Clone, Debug)]
 pub struct ApplicationPermit {
     pub(crate) roles: Vec<Role>,
@@ -48,12 +49,12 @@ pub struct ApplicationPermit {
 }
 
 impl ApplicationPermit {
-    /// The datastore, if the request reads a file of it. Then the request is permitted only if doors 3 and 4 also permit to read this file.
+    /// The datastore, if the request reads a file of a datastore. Then the request is permitted only if doors 3 and 4 also permit to read this file.
     pub fn datastore(&self) -> Option<&DatastoreName> {
         self.datastore.as_ref()
     }
 
-    /// The application, if it gets a signed token with the visitor's name, groups and roles.
+    /// The application, if the application gets a signed token with the visitor's name, groups and roles.
     pub fn signed_for(&self) -> Option<&ApplicationName> {
         self.signed_for.as_ref()
     }
@@ -74,7 +75,7 @@ impl ApplicationPermit {
     }
 }
 
-/// A permit for one call of Keystone's API. Made in one place, [`crate::use_api`].
+/// A permit for one call of Keystone's API. Only [`crate::use_api`] makes this permit.
 #[derive(Clone, Debug)]
 pub struct ApiPermit {
     pub(crate) who: Authid,
@@ -83,7 +84,8 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, so that the call can be judged again.
+    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, because door 4 may have to judge the call
+    /// again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,
@@ -96,13 +98,13 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// Whether the caller may make the call only because every session may. Then a list contains only the caller's own resources.
+    /// Whether the caller may make the call only because every session may make it. Then a list contains only the caller's own resources.
     pub fn is_for_anybody(&self) -> bool {
         self.by == Who::Anybody
     }
 
-    /// Whether changes with this permit count as an administrator's or as a user's. The changes of a domain's manager count as a user's, because
-    /// tenants manage their own domains.
+    /// Whether changes with this permit count as the changes of an administrator or of a user. The changes of a domain's manager count as the changes
+    /// of a user, because tenants manage their own domains.
     pub fn requester(&self) -> Requester {
         if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
@@ -118,7 +120,7 @@ impl ApiPermit {
         self.only_domain
     }
 
-    /// The only application credential whose keys a list may contain, if a session of that credential asks for the list.
+    /// The application credential that asks for a list of keys. The list may contain only keys of this credential.
     pub fn only_made_by(&self) -> Option<CredentialId> {
         self.only_made_by
     }
@@ -129,18 +131,19 @@ impl ApiPermit {
     }
 }
 
-/// The caller on whose behalf ACLs are propagated.
+/// The caller who requested the propagation of ACLs.
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
-    /// A user who moves the object and has this permit on it. A user who may read the object, delete it and create it at the new place could also
-    /// copy the object. The copy would have the same ACL. A user who may not read an object must not get the right to read the object by moving it.
+    /// A user who moves the object and has this permit for the object. Moving gives this user no new right: a user who may read and delete the
+    /// object, and create it at the new place, could also copy it, and the copy would have the same ACL. A user who may not read an object must not
+    /// get the right to read the object by moving it.
     Mover(&'p AccessPermit),
     /// The operator of the machine, who runs a command. The file system decides whether the operator's process may change the object.
     Operator(ObjectId),
 }
 
-/// A permit to change the inherited entries in the ACL of one object, and to list it if it is a directory. Made in one place,
-/// [`PropagationPermit::new`].
+/// A permit to change the inherited entries in the ACL of one object, and to list the object if it is a directory. Only [`PropagationPermit::new`]
+/// makes this permit.
 #[derive(Clone, Copy, Debug)]
 pub struct PropagationPermit {
     object: ObjectId,
@@ -149,7 +152,7 @@ pub struct PropagationPermit {
 }
 
 impl PropagationPermit {
-    /// The permit of this caller.
+    /// Makes a permit for this caller.
     pub fn new(by: PropagationBy<'_>) -> Self {
         match by {
             PropagationBy::Mover(permit) => {

@@ -23,7 +23,7 @@ pub enum Who {
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
-    /// Role `manager` on any domain. If the call is about a role, the role must be one that a manager may give.
+    /// Role `manager` on any domain. If the call is about a role, the role must be one that a manager of a domain may give.
     AnyDomainManager,
     /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
@@ -35,7 +35,7 @@ pub enum Who {
     InDomain,
     /// Role `service`.
     Service,
-    /// The user that the call is about. If the call is about two users, either of the two.
+    /// The user that the call is about. If the call is about two users, each of the two users.
     Owner,
     /// A session of a trust that may be redelegated.
     Redelegator,
@@ -71,13 +71,14 @@ impl Who {
 pub struct Rule {
     /// The name of the rule in Keystone, without `identity:`.
     pub name: &'static str,
-    /// Alternatives. The first alternative that permits the call also determines how much the session sees. So alternatives that see more come first.
+    /// The alternatives of the rule. The first alternative that permits the call also determines how many resources the session sees. So alternatives
+    /// that see more resources come first.
     pub who: &'static [Who],
-    /// The kind of call, which decides whether a lent credential may make it.
+    /// The kind of call. The kind decides whether a lent credential may make the call.
     pub lending: Lending,
-    /// The sessions that can use the rule, by their scope. All other sessions are refused, also with the role `admin`.
+    /// The scopes of the sessions that can use the rule. All other sessions are refused, also sessions with the role `admin`.
     pub scopes: ScopeTypes,
-    /// The sessions that are told that a record does not exist, although the rule refuses them. Keystone gives this answer in calls for which
+    /// The sessions that learn that a record does not exist, although the rule refuses these sessions. Keystone gives this answer in calls for which
     /// Keystone looks up the record before it judges the session. All other refused sessions get the same answer for a record that does not exist and
     /// for a record that they may not see.
     pub known_to: Option<KnownTo>,
@@ -86,8 +87,8 @@ pub struct Rule {
 /// The sessions that may know whether a record of a kind exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownTo {
-    /// The sessions that may read every record of the kind, by the rule with this name. They could learn by reading that a record does not exist, so
-    /// the answer tells them nothing new.
+    /// The sessions that may read every record of the kind, by the rule with this name. By reading, these sessions can learn anyway that a record
+    /// does not exist.
     Readers(&'static str),
     /// Every session: the ids of roles and domains are in the tokens and rules of all services of a cloud, and are no secret.
     Everybody,
@@ -100,8 +101,8 @@ pub enum ScopeTypes {
     ProjectOrSystem,
     /// A project only.
     Project,
-    /// Any scope. As in Keystone, the role `admin` on a domain is not limited to the domain in these rules: such an administrator can assign `admin` on
-    /// any project, and is to be trusted like an administrator of the cloud. The role `manager` is limited to the domain.
+    /// Any scope. As in Keystone, the role `admin` on a domain is not limited to the domain in these rules. The reason: such an administrator can
+    /// assign `admin` on any project, and so has the power of an administrator of the cloud. The role `manager` is limited to the domain.
     Any,
 }
 
@@ -116,22 +117,22 @@ impl ScopeTypes {
 }
 
 impl Rule {
-    /// The same rule, but sessions for a domain can use it, too.
+    /// Returns the same rule, but sessions for a domain can use it, too.
     const fn in_domain(self) -> Rule {
         Rule { scopes: ScopeTypes::Any, ..self }
     }
 
-    /// The same rule, but only sessions for a project can use it.
+    /// Returns the same rule, but only sessions for a project can use it.
     const fn in_project(self) -> Rule {
         Rule { scopes: ScopeTypes::Project, ..self }
     }
 
-    /// The same rule, but sessions that may read every record of the kind by `rule` are told if the record does not exist.
+    /// Returns the same rule, but sessions that may read every record of the kind by `rule` learn if the record does not exist.
     const fn seen_by(self, rule: &'static str) -> Rule {
         Rule { known_to: Some(KnownTo::Readers(rule)), ..self }
     }
 
-    /// The same rule, but every session is told if the record does not exist.
+    /// Returns the same rule, but every session learns if the record does not exist.
     const fn told(self) -> Rule {
         Rule { known_to: Some(KnownTo::Everybody), ..self }
     }
@@ -211,7 +212,7 @@ pub static POLICY: &[Rule] = &[
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
     reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
-    // The configuration of a domain decides where its users come from, so it counts as part of the accounts.
+    // The configuration of a domain decides from which directory its users come. So the configuration counts as part of the accounts.
     people("create_domain_config", ADMIN),
     people("update_domain_config", ADMIN),
     people("delete_domain_config", ADMIN),
@@ -329,7 +330,7 @@ pub static POLICY: &[Rule] = &[
     manages("remove_endpoint_from_project", ADMIN),
     reads("get_identity_provider", READS),
     reads("list_identity_providers", READS),
-    // Identity providers, their protocols and mappings decide where users come from, so they count as part of the accounts.
+    // Identity providers, their protocols and mappings decide from which provider users come. So these records count as part of the accounts.
     people("create_identity_provider", ADMIN),
     people("update_identity_provider", ADMIN),
     people("delete_identity_provider", ADMIN),
@@ -367,7 +368,7 @@ pub static POLICY: &[Rule] = &[
     people("create_consumer", ADMIN),
     people("update_consumer", ADMIN),
     people("delete_consumer", ADMIN),
-    // Keystone refuses every delegated credential here, also for the calls that read.
+    // Keystone refuses every delegated credential in these calls, also in the calls that read.
     people("authorize_request_token", ADMIN),
     people("list_access_tokens", ADMIN),
     people("get_access_token", ADMIN),
@@ -395,8 +396,8 @@ impl Rule {
         who.filter(|_| lends(principal, session, self.lending, about))
     }
 
-    /// The domain that a list is limited to, for a session that the alternative `who` permits. As in Keystone, if readers of a domain may request the
-    /// list, every session for a domain gets only the resources of that domain, even an administrator's session.
+    /// The domain that a list is limited to, for a session that the alternative `who` permits. If readers of a domain may request the list, every
+    /// session for a domain gets only the resources of that domain, even the session of an administrator. Keystone does the same.
     pub(crate) fn only_domain(&self, who: Who, session: &Session) -> Option<DomainId> {
         let reads_domain = |who: &Who| matches!(who, Who::DomainReader | Who::AnyDomainReader);
         let is_limited = reads_domain(&who) || who == Who::Admin && self.who.iter().any(reads_domain);

@@ -1,5 +1,6 @@
-//! A naive second implementation of the rules for roles and ACLs, straight from MS-DTYP §2.5.3.2. It judges one right at a time, without sets of
-//! rights or sorted search. It was written independently of the fast implementation. Tests compare the results of the two implementations.
+//! A naive second implementation of the rules for roles and ACLs, which follows the text of MS-DTYP §2.5.3.2. This implementation judges one right at
+//! a time, without sets of rights or sorted search. It was written independently of the fast implementation. Tests compare the results of the two
+//! implementations.
 
 use crate::security_descriptor::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;
@@ -10,8 +11,9 @@ use std::sync::OnceLock;
 /// One assignment: a node, the grantee, and the roles, each with a flag that tells whether it propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
-/// The roles on a path, by the rules of `acl.cfg`. From the leaf upwards, the first node with roles for the user or for one of the user's groups
-/// decides. On one node, the user's own roles come before the roles of groups. In `acl.cfg` the user is `alice@local` and the group `@staff`.
+/// The roles on a path, by the rules of `acl.cfg`. The search goes from the leaf upwards: the first node with roles for the user or for a group of
+/// the user decides. If a node has roles for the user itself, the roles of groups on this node do not count. In `acl.cfg` the user is `alice@local`
+/// and the group `@staff`.
 pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
     of_kind(
         rows,
@@ -31,7 +33,7 @@ pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<
     )
 }
 
-/// The roles that are assigned to the token itself, by its id or as `alice@local!test`.
+/// The roles that are assigned to the token itself. An assignment names the token by its id or as `alice@local!test`.
 pub(crate) fn roles_of_token(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
     of_kind(
         rows,
@@ -139,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Only a few different SIDs, so that entries match often.
+    /// A SID out of a small set, because then the entries of the test match often.
     fn any_sid() -> impl Strategy<Value = Sid> {
         prop_oneof![
             (0u32..6).prop_map(|n| Sid::of_store([1, 2, 3], 1000 + n)),
@@ -150,7 +152,7 @@ mod tests {
         ]
     }
 
-    /// The SIDs of a principal, with placeholders among them, which must not count.
+    /// The SIDs of a principal. The list also contains placeholders, which must not count.
     fn sids_of_somebody() -> impl Strategy<Value = Vec<Sid>> {
         proptest::collection::vec(any_sid(), 0..5)
     }
@@ -185,7 +187,7 @@ mod tests {
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
-    /// All lists of up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
+    /// Tests all lists of up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
     #[test]
     fn every_small_list_is_judged_alike() {
         let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(judged, 8 * (1 + 90 + 90 * 90 + 90 * 90 * 90));
     }
 
-    /// SplitMix64: the numbers are the same in every run.
+    /// SplitMix64. This generator returns the same numbers in every run.
     struct Sequence(u64);
 
     impl Sequence {

@@ -35,7 +35,7 @@ pub enum Refusal {
         /// The role or entry that decided.
         decided_by: String,
     },
-    /// The ACL cannot be read or is malformed, so it grants no right. Only a role that skips ACLs still grants access.
+    /// The ACL cannot be read or is malformed, so the ACL grants no right. Only a role that skips ACLs still grants access.
     #[error("the ACL of {path} is invalid: {why}; replace it with `enfilade acl set`")]
     AclDamaged {
         /// The target.
@@ -90,10 +90,10 @@ pub enum Refusal {
     /// The path of the application is not public, so the request needs a credential.
     #[error("{0} is not public")]
     NotPublic(RolePath),
-    /// A new object cannot have an ACL of the datastore's dialect.
+    /// The ACL that a new object would get cannot be written in the datastore's dialect.
     #[error("the new file or directory cannot have an ACL: {0}")]
     NoAcl(BadAcl),
-    /// An object that the user may not see has this name already.
+    /// The name already belongs to an object that the user may not see.
     #[error("{path} exists already, and the user cannot see it: {decided_by}")]
     CreateOntoHidden {
         /// The target.

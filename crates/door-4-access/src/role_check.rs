@@ -1,4 +1,4 @@
-//! The roles of one principal on paths, at one revision and time. The roles on a node are resolved once, and remembered.
+//! The roles of one principal on paths, at one revision and time. The roles on a node are resolved once, and the result is remembered.
 
 use crate::memo::{AccessMemo, Assigned, Question};
 use crate::refuse::Refusal;
@@ -16,8 +16,8 @@ pub(crate) struct RoleCheck<'c> {
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// The node of a path whose role assignments decide. Every object below that node has the same roles, unless a deeper node on its path has a role
-/// assignment. So the roles are resolved once for all these objects, and remembered.
+/// The node of a path that has the deciding role assignments. Every object below that node has the same roles, unless a deeper node on its path has a
+/// role assignment. So the roles are resolved once for all these objects, and the result is remembered.
 pub(crate) struct EffectiveNode<'p> {
     /// The last node with a role assignment, or the node of the datastore or application.
     pub(crate) node: &'p str,
@@ -32,13 +32,13 @@ impl RoleCheck<'_> {
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
-    /// The node whose role assignments apply on a path.
+    /// The node on a path that has the deciding role assignments.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
-        // The node is never above the node of the datastore or application, because the roles of a session for a project differ between datastores: the
-        // session has roles only in datastores of the project.
+        // The node is never above the node of the datastore or application. The reason: the roles of a session for a project differ between
+        // datastores, because the session has roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
-            // If an assignment cannot be read, only requests whose path contains the node of the assignment are refused.
+            // If an assignment cannot be read, only requests for paths that contain the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
             if assigned.on || depth == 0 {
                 effective_node.node = node;

@@ -18,10 +18,9 @@ pub(crate) struct Resolved {
     pub(crate) roles: Vec<Role>,
     /// The node on which the roles are assigned.
     pub(crate) node: String,
-    /// The grantees: the user, or groups that contain the user; or the token.
+    /// The grantees: the user, groups that contain the user, or the token.
     pub(crate) to: Vec<Who>,
-    /// The roles of a token that has roles of its own. The token has only the rights that the roles of the token and the roles of the owner both
-    /// grant.
+    /// The roles of a token that has roles of its own. The token has a right only if the roles of the token and the roles of the owner both grant it.
     pub(crate) of_token: Option<Box<Resolved>>,
     /// The roles on the project, if the session is for a project. These roles replace the roles on paths.
     pub(crate) of_project: Vec<String>,
@@ -161,7 +160,7 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
     }
 }
 
-/// The rights that a role on a project gives in addition to the rights of the role that it gives in the datastore (`OF_PROJECT`).
+/// The rights that a role on a project gives, but that the corresponding role in the datastore does not give (`OF_PROJECT` has the pairs of roles).
 fn more_of(name: &str) -> AccessMask {
     if name == MANAGER { AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
@@ -179,7 +178,7 @@ pub fn least_role_on_project(missing: AccessMask, kind: NodeKind) -> &'static st
     OF_PROJECT.into_iter().find(grants).map_or("admin", |(name, _)| name)
 }
 
-/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. Another role on the node gives no right to such a user
+/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. No other role on the node gives a right to such a user
 /// or token.
 pub(crate) fn barred(
     view: &View<'_>,
@@ -269,7 +268,8 @@ pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl
     matches!(key.who, Who::Named(_)) && refuses
 }
 
-/// The roles of an assignment. While the content of `acl.cfg` is not known, an assignment of the file might be NoAccess, so it counts as NoAccess.
+/// The roles of an assignment. While the content of `acl.cfg` is not known, every assignment of the file counts as NoAccess, because the new content
+/// could assign NoAccess.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
     match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],
@@ -327,7 +327,7 @@ fn walk(
     Ok(of_owner)
 }
 
-/// The roles of a session for a project: they count in the datastores that are bound to the project, and nowhere else.
+/// The roles of a session for a project. These roles count only in the datastores that are bound to the project.
 fn in_project(
     view: &View<'_>,
     project: &ProjectId,
@@ -375,8 +375,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles let this principal in, in the order of their paths, at most `most`. A node below another such node
-/// is left out.
+/// The nodes strictly below a path on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A node below
+/// another returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,
@@ -390,7 +390,7 @@ pub(crate) fn admitted_below(
     }
     let mut nodes = Vec::new();
     view.assignments_below(path, |key, _| nodes.push(key))?;
-    // A node comes before the nodes below it.
+    // In this order, a node comes before the nodes below the node.
     for key in nodes {
         let node = key.path.as_str();
         let is_reached = RolePath::nodes_to(node).any(|above| admitted.contains(above));

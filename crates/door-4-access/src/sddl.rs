@@ -1,10 +1,11 @@
-//! ACLs as Windows writes them in one line (MS-DTYP §2.5.1): `O:S-1-5-…G:…D:P(A;OICI;0x1200a9;;;WD)`. For moving ACLs between this server and
-//! `icacls`, `samba-tool ntacl` and scripts.
+//! The text form of ACLs that Windows writes in one line (SDDL, MS-DTYP §2.5.1):
+//! `O:S-1-5-…G:…D:P(A;OICI;0x1200a9;;;WD)`. With this form, an operator can copy ACLs between this server and `icacls`, `samba-tool ntacl` or
+//! scripts.
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// The two-letter names of well-known SIDs. SIDs of a domain are not in this table, because the two-letter name does not say which domain is meant.
+/// The two-letter names of well-known SIDs. SIDs of a domain are not in this table, because the two-letter name does not contain the domain.
 const SIDS: [(&str, &str); 26] = [
     ("AC", "S-1-15-2-1"),
     ("AN", "S-1-5-7"),
@@ -76,7 +77,7 @@ const RIGHTS: [(&str, u32); 21] = [
 /// The flag of an ACL without a list. Such an ACL grants everything.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
-/// Writes an ACL. Rights are written as numbers, because `FA` does not mean the same in all programs.
+/// Writes an ACL. Rights are written as numbers, because `FA` has different meanings in different programs.
 pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
     let mut text = String::new();
     let called = |sid: &Sid| {
@@ -110,7 +111,7 @@ pub fn to_sddl(descriptor: &SecurityDescriptor) -> String {
 /// Reads an ACL.
 ///
 /// # Errors
-/// The part that cannot be read, in words.
+/// A text that says which part of the ACL cannot be read.
 pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     let mut descriptor = SecurityDescriptor::default();
     let (mut rest, mut has_list) = (text.trim(), false);
@@ -125,7 +126,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
                 has_list = true;
                 (descriptor.dacl, descriptor.is_protected) = list(part)?;
             }
-            // The system list (SACL) says what is audited. This server does not store it.
+            // The system list (SACL) says which accesses are audited. This server does not store the list.
             "S:" => {}
             other => {
                 return Err(format!(
@@ -163,7 +164,8 @@ fn list(text: &str) -> Result<List, String> {
     let (mut flags, mut rest) = text.split_at_checked(entries).unwrap_or((text, ""));
     let (mut is_protected, mut is_none) = (false, false);
     while !flags.is_empty() {
-        // The flags `AR` and `AI` tell how the list was inherited. They do not change the rights that the list grants, so this server ignores them.
+        // The flags `AR` and `AI` say how the list was inherited. These flags do not change the rights that the list grants, so this server ignores
+        // them.
         let word = [NO_LIST, "AR", "AI", "P"].into_iter().find(|word| flags.starts_with(word));
         let word = word.ok_or_else(|| format!("`{flags}`: expected `P`, `AI`, `AR` or `(`"))?;
         is_protected |= word == "P";
@@ -250,7 +252,7 @@ mod tests {
         Ace { kind, flags: AceFlags(flags), mask: AccessMask(mask), sid }
     }
 
-    /// Reads the line that Samba packed for the tests in `ntacl.rs`, and lines from Windows.
+    /// Reads the line that Samba packed for the tests in `ntacl.rs`, and reads lines from Windows.
     #[test]
     fn lines_of_others() {
         let text = "O:S-1-5-21-1-2-3-1000G:S-1-5-21-1-2-3-513D:PAI(A;OICIIO;GA;;;CO)(A;ID;FA;;;BA)S:(AU;SAFA;FA;;;WD)";
@@ -307,7 +309,7 @@ mod tests {
 
     fn any_ace() -> impl Strategy<Value = Ace> {
         let kind = prop_oneof![Just(AceType::Allow), Just(AceType::Deny), Just(AceType::Audit)];
-        // One bit of the flags (0x20) has no meaning, and no letters in SDDL.
+        // One bit of the flags (0x20) has no meaning. SDDL has no letters for this bit.
         (kind, any::<u8>(), any::<u32>(), any_sid())
             .prop_map(|(kind, flags, mask, sid)| ace(kind, flags & !0x20, mask, sid))
     }

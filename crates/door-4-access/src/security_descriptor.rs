@@ -1,4 +1,4 @@
-//! ACLs as Windows and NFSv4 have them (MS-DTYP §2.4; RFC 8881 §6.2).
+//! ACLs in the form of Windows and NFSv4 (MS-DTYP §2.4; RFC 8881 §6.2).
 
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
@@ -13,7 +13,7 @@ pub enum AceType {
     Audit,
 }
 
-/// How files and directories below inherit an entry.
+/// Flags that say how files and directories below an object inherit an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct AceFlags(pub u8);
 
@@ -22,13 +22,13 @@ impl AceFlags {
     pub const FILES: u8 = 0x1;
     /// Directories inherit the entry.
     pub const DIRECTORIES: u8 = 0x2;
-    /// The entry is inherited one level down and not further.
+    /// Only the direct children inherit the entry. The children do not pass on the entry to their own children.
     pub const ONCE: u8 = 0x4;
-    /// The entry does not apply to the object whose ACL contains it.
+    /// The entry does not apply to the object that has the ACL.
     pub const INHERIT_ONLY: u8 = 0x8;
     /// The entry was inherited.
     pub const INHERITED: u8 = 0x10;
-    /// The flags of an audit entry: whether it asks for successes, failures, or both.
+    /// The flags of an audit entry: whether successes, failures, or both are audited.
     pub const AUDITED: u8 = 0xc0;
 
     /// Whether all of these flags are set.
@@ -57,7 +57,7 @@ pub struct SecurityDescriptor {
     pub owner: Option<Sid>,
     /// The primary group.
     pub group: Option<Sid>,
-    /// The entries. `None` means that there is no list, which grants everything; an empty list grants nothing.
+    /// The entries. `None` means that there is no list, and every right is granted. An empty list grants nothing.
     pub dacl: Option<Vec<Ace>>,
     /// Whether the object inherits nothing.
     pub is_protected: bool,

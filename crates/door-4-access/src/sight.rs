@@ -1,6 +1,6 @@
-//! What a listing shows of one entry.
+//! The result of the decision whether a listing shows an entry.
 
-/// What a listing shows of one entry.
+/// The result of the decision whether a listing shows an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// The visitor may see the entry.

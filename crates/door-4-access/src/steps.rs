@@ -11,8 +11,8 @@ use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 use std::fmt;
 
-/// One step of the decision, printable: the roles, entry or mode bits that were checked, whether they apply to the principal, and the rights that
-/// they grant or refuse.
+/// One step of the decision, in a form that can be printed: the roles, entry or mode bits that were checked, whether they apply to the principal, and
+/// the rights that they grant or refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(Looked);
 
@@ -117,7 +117,7 @@ pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     names.join("; ")
 }
 
-/// Adds one step for each entry of the ACL: whether the entry applies to the principal, and which rights it grants or denies.
+/// Adds one step for each entry of the ACL. The step says whether the entry applies to the principal, and which rights the entry grants or denies.
 fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
     let descriptor = match target.descriptor() {
         Ok(Some(descriptor)) => descriptor,

@@ -89,13 +89,13 @@ impl Facts {
         self.put(&key, &Assignment { roles: roles.to_vec(), fault: None });
     }
 
-    /// The same records in another store, so that memo entries of one store are not used for the other.
+    /// Returns the same records in another store. Memo entries of one store are not used for another store.
     pub(crate) fn in_store(mut self, n: u128) -> Facts {
         self.at.store = StoreId(n);
         self
     }
 
-    /// From lines like `/datastore/tank staff DatastoreReader NoAccess-`. A dash after a role means that the role does not propagate.
+    /// Reads lines like `/datastore/tank staff DatastoreReader NoAccess-`. A dash after a role means that the role does not propagate.
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
         let mut facts = Facts { at, records: BTreeMap::new(), searches: Cell::new(0) };
@@ -145,7 +145,7 @@ pub(crate) fn group_sid() -> Sid {
     Sid::of_store([1, 2, 3], 1001)
 }
 
-/// A user in the group `staff`, and in no other.
+/// A user in the group `staff`, and in no other group.
 pub(crate) fn alice() -> Principal {
     let sids = vec![own_sid(), group_sid(), Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK];
     Principal {
@@ -207,7 +207,7 @@ pub(crate) fn subject(kind: NodeKind, acl: StoredAcl) -> Subject {
     }
 }
 
-/// An ACL from lines as people write them, without an owner.
+/// Makes an ACL without an owner from lines in the text form.
 pub(crate) fn acl(lines: &[&str]) -> StoredAcl {
     let entry = |line: &&str| {
         let resolve = |name: &str| match name {

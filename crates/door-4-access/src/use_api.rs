@@ -54,7 +54,7 @@ pub fn use_api(
     })
 }
 
-/// Judges a long call again while it runs: the same alternative of the rule must still permit the call, within the same limits.
+/// Judges a long call again while the call runs: the same alternative of the rule must still permit the call, within the same limits.
 ///
 /// # Errors
 /// As [`use_api`].

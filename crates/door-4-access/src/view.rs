@@ -136,7 +136,7 @@ impl View<'_> {
         Ok(rows.into_iter().map(|(key, _)| key.group).collect())
     }
 
-    /// Keystone's role assignments to exactly this user or group. Role assignments to the groups of this user or group are not included.
+    /// Keystone's role assignments that name this user or group itself. Assignments to groups that contain this user or group are not included.
     pub(crate) fn grants_of(&self, member: &Member) -> Result<Vec<(GrantScope, RoleId)>, SourceError> {
         let grantee = match member {
             Member::User(id) => Grantee::User(*id),
@@ -155,7 +155,7 @@ impl View<'_> {
         Ok(AssignmentKey::all_of(self.0, &who)?.into_iter().next().map(|key| key.path))
     }
 
-    /// The trusts whose trustee is this user.
+    /// The trusts that have this user as the trustee.
     pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<(TrustId, Trust)>, SourceError> {
         let mut trusts = Vec::new();
         for (key, _) in self.0.list::<Reverse>(&ReverseKey::trusts_of(user))? {
@@ -171,7 +171,8 @@ impl View<'_> {
         Ok(self.0.get::<MirroredFile>(&FileName::Acl)?.is_some())
     }
 
-    /// A path on which `acl.cfg` gives a role to this name. Reads all assignments: the file is short, and there is no index by name.
+    /// A path on which `acl.cfg` gives a role to this name. This function reads all assignments, because there is no index by name, and the file is
+    /// short.
     pub(crate) fn path_given_to(&self, ugid: &Ugid) -> Result<Option<RolePath>, SourceError> {
         let mut found = None;
         self.0.scan::<Assignment>(&[], |key, _| match key.who {

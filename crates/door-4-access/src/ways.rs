@@ -1,5 +1,5 @@
 //! Ways: how a principal gets to the objects on which the principal has a role, through directories that no role makes visible. The names on a way
-//! come only from the paths on which roles are assigned to the principal or its groups. The disk is not read.
+//! come only from the paths on which roles are assigned to the principal or the principal's groups. The disk is not read.
 
 use crate::memo::{AccessMemo, Ends};
 use crate::open::AccessCheck;
@@ -11,20 +11,20 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 
-/// The most objects in one datastore to which ways lead.
+/// The maximum number of objects in one datastore to which ways lead.
 const ENDS_MAX: usize = 1_000;
 
 /// The objects to which ways lead from a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The paths on which roles let the principal in, in the order of the paths. If one of these paths is below another one, only the upper path is
+    /// The paths on which roles let the principal in, in the order of the paths. If one such path is below another such path, only the upper path is
     /// in the list.
     pub ends: Vec<StorePath>,
-    /// Whether there are more such paths below the directory, which `ends` does not contain.
+    /// Whether the directory has further such paths below it, which `ends` does not contain.
     pub is_cut: bool,
 }
 
-/// Whether there can be ways from a directory. There are none if a role makes the directory itself visible. There are also none if the datastore
+/// Whether there can be ways from a directory. There are no ways if a role makes the directory itself visible. There are also none if the datastore
 /// checks traverse, because then a principal without a role on the directory can reach nothing below it. The check takes the time of a few lookups in
 /// the memo.
 ///
@@ -92,7 +92,7 @@ impl AccessCheck<'_> {
         let all = match self.memo.ends.get(key) {
             Some(all) => all,
             None => {
-                // If there is one path more than `ENDS_MAX`, some paths are left out.
+                // The search asks for one path more than `ENDS_MAX`. If it finds this path, `ends` does not contain all paths.
                 let all = admitted_below(&self.view, self.now, self.principal, root.as_str(), ENDS_MAX + 1)?;
                 self.memo.ends.put(key, Ends(all))
             }
@@ -137,7 +137,7 @@ mod tests {
         let with = |more: &str| found(&format!("{facts}\n{more}"), "");
         assert_eq!(with("/datastore/tank staff DatastoreReader"), [""; 0], "the directory itself is visible");
         assert_eq!(with("/datastore/tank alice NoAccess"), ["a!x", "a/b"]);
-        // Roles on the directory itself that do not count below it.
+        // The roles on the directory itself do not count below the directory.
         assert_eq!(with("/datastore/tank staff DatastoreReader-"), [""; 0]);
     }
 

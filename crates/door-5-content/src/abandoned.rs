@@ -1,6 +1,6 @@
 //! Abandoned objects: incomplete uploads and copies of processes that have ended. An object counts as abandoned if it has a reserved name and no
-//! process has locked it. A running process locks a new object right after making it. Before a process gives an object a reserved name in order to
-//! remove the object, the process locks the object.
+//! process has locked it. A running process locks a new object right after it makes the object. Before a process gives an object a reserved name in
+//! order to remove the object, the process locks the object.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
@@ -35,7 +35,7 @@ impl Root {
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
             let directory = match open_beneath(self.fd(), relative, flags, Mode::empty()) {
                 Ok(directory) => directory,
-                // The directory was removed meanwhile, or is a mount.
+                // The directory was removed after its name was read, or it is a mount.
                 Err(errno) if is_absent(errno) => continue,
                 Err(errno) => return Err(Refusal::io(errno, "looking through", relative)),
             };
@@ -59,7 +59,7 @@ pub(crate) struct Cleared {
 
 /// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // If locks of other machines are not visible, every object may be in use. So this function then removes no object.
+    // If this machine cannot see the locks of other machines, every object may be in use. So this function then removes no object.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})
@@ -78,7 +78,7 @@ fn clear_directory(
             match remove(directory, name, before) {
                 Ok(true) => cleared.removed += 1,
                 Ok(false) => cleared.is_in_use = true,
-                // The object is gone by now, or was not made by this server.
+                // The object was removed already, or this server did not make it.
                 Err(_) => {}
             }
         } else if kind == FileType::Directory {
@@ -116,8 +116,8 @@ fn is_in_use(file: &OwnedFd) -> bool {
 /// because they are moved or deleted together with the directory.
 ///
 /// # Refuses
-/// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name that no request can contain. [`Refusal::Uploading`]
-/// when a running process writes into the directory; [`Refusal::Io`] when the directory cannot be read.
+/// [`Refusal::NotEmpty`] when the directory contains an entry that is never listed: a link, a socket, or an entry with a name that no request can
+/// contain. [`Refusal::Uploading`] when a running process writes into the directory; [`Refusal::Io`] when the directory cannot be read.
 pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     let mut is_written = false;
     let has_others = any_entry(node, |name, kind| match std::str::from_utf8(name) {

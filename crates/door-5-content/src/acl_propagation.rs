@@ -1,8 +1,8 @@
 //! Propagates ACLs through a tree: for `acl set --recursive`, and for MOVE in a datastore with `--moves inherit`.
 //!
 //! Each object keeps its explicit entries. Its inherited entries are replaced by the entries that the object now inherits from its directory
-//! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. An object that the caller may not change,
-//! or whose ACL cannot be written, also keeps its ACL, and so does everything beneath it.
+//! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. If the caller may not change an object, or
+//! the ACL of an object cannot be written, the object and everything beneath it also keep their ACLs.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -13,7 +13,7 @@ use enfilade_access::{
     BadAcl, NodeKind, PropagationPermit, SecurityDescriptor, StoredAcl, Subject, propagated,
 };
 
-/// The caller of a propagation: it permits each change, and receives each outcome.
+/// The caller of a propagation. The caller permits each change, and receives each outcome.
 pub trait Propagator<P> {
     /// The reason why the caller may not change an object.
     type Refusal: From<Refusal>;
@@ -21,13 +21,13 @@ pub trait Propagator<P> {
     /// The permit to change the inherited entries of an object.
     ///
     /// # Errors
-    /// The reason of the refusal; the object and everything beneath it keep their ACLs.
+    /// The reason of the refusal. Then the object and everything beneath it keep their ACLs.
     fn permit(&mut self, path: &P, subject: &Subject) -> Result<PropagationPermit, Self::Refusal>;
 
     /// Receives the outcome for each object, and for each entry that could not be opened.
     fn tell(&mut self, path: P, outcome: Outcome<Self::Refusal>);
 
-    /// Whether this is a dry run, so that nothing is written.
+    /// Whether this is a dry run. A dry run writes nothing.
     fn is_dry_run(&self) -> bool {
         false
     }
@@ -130,8 +130,8 @@ fn give<P: TreePath, A: Propagator<P>>(
 
 type Changed<E> = (Outcome<E>, PropagationPermit, SecurityDescriptor);
 
-/// Changes the ACL of one object, if the new ACL differs; also returns the new ACL. An error is the reason why the object and everything beneath it
-/// keep their ACLs.
+/// Changes the ACL of one object, if the new ACL differs from the old ACL. Also returns the new ACL. An error is the reason why the object and
+/// everything beneath it keep their ACLs.
 fn change<P, A: Propagator<P>>(
     above: &SecurityDescriptor,
     path: &P,
@@ -144,8 +144,8 @@ fn change<P, A: Propagator<P>>(
     let permit = by.permit(path, &subject).map_err(Outcome::Refused)?;
     let has_that = subject.descriptor().map_err(Outcome::Damaged)?.as_ref() == Some(&after);
     let gets_none = subject.acl == StoredAcl::Absent && after.dacl.as_ref().is_none_or(Vec::is_empty);
-    // When a user moves an object without an ACL, and the object inherits no entry, it gets no ACL, so its mode bits still decide. When the operator
-    // propagates ACLs, such an object gets an ACL without entries, because the operator wants ACLs to decide.
+    // If a user moves an object without an ACL, and the object inherits no entry, the object gets no ACL: its mode bits still decide. If the operator
+    // propagates ACLs, such an object gets an ACL without entries, because the operator ordered that ACLs decide.
     if has_that || gets_none && !permit.is_operators() {
         return Ok((Outcome::Same, permit, after));
     }
@@ -156,8 +156,8 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes the ACL of an object that inherited entries. An operator may use the new ACL to withdraw a right. So dead properties are removed if they
-/// leave no space for the ACL. A user who moves an object withdraws no right, so the properties stay.
+/// Writes the ACL of an object that inherited entries. Dead properties can leave no space for the ACL. An operator may use the new ACL to withdraw a
+/// right, so for an operator such properties are removed. A user who moves an object withdraws no right, so for a user the properties stay.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };

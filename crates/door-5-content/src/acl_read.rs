@@ -1,4 +1,4 @@
-//! Where the ACL of a file or directory is stored, and how it is read.
+//! The place where the ACL of a file or directory is stored, and the functions that read the ACL.
 
 use crate::attributes::attribute;
 use enfilade_access::StoredAcl;
@@ -11,9 +11,9 @@ use rustix::path::Arg as _;
 /// The namespace of the extended attribute that contains an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPlace {
-    /// In `security.`: only privileged processes can write it, and Samba reads it.
+    /// In `security.`: only privileged processes can write the attribute, and Samba reads it.
     Security,
-    /// In `user.`: each user who may write the file can write the attribute, too.
+    /// In `user.`: each user who may write the file can also write the attribute.
     User,
 }
 
@@ -29,7 +29,7 @@ impl AclPlace {
     }
 }
 
-/// The present ACL of an object, of at most `bytes_max` bytes. An ACL that cannot be read gives `Unreadable`, and not `Absent`.
+/// The present ACL of an object, of at most `bytes_max` bytes. If the ACL cannot be read, the result is `Unreadable`, and not `Absent`.
 pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
     for place in [AclPlace::Security, AclPlace::User] {
         let name = place.name(dialect);
@@ -45,8 +45,8 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
     StoredAcl::Absent
 }
 
-/// The ACL of the entry `name` in a directory, as Samba would read it, without opening the entry; `None` if it has no ACL. Fails if the ACL is longer
-/// than `room`.
+/// Reads the NTACL of the entry `name` in a directory, without opening the entry; `None` if the entry has no NTACL. Fails if the NTACL is longer than
+/// `room`.
 pub(crate) fn stored_by_name(
     directory: BorrowedFd<'_>,
     name: &str,

@@ -1,6 +1,6 @@
-//! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba stores it, too. If this
-//! process may not write to `security.`, the attribute has the same name in `user.`. If an object has both attributes, the one in `security.` counts,
-//! because only privileged processes can write it.
+//! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba also stores ACLs. If this
+//! process may not write to `security.`, the attribute has the same name in `user.`. If an object has both attributes, the attribute in `security.`
+//! counts, because only privileged processes can write it.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -30,7 +30,8 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
     change(node, acl)
 }
 
-/// Writes a node's ACL for the operator of the machine: the kernel checks what the operator's process may do. Never called for a client.
+/// Writes a node's ACL for the operator of the machine: the kernel checks what the operator's process may do. This function is never called for a
+/// client.
 ///
 /// # Refuses
 /// As [`set_acl`].
@@ -54,7 +55,8 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     }
 }
 
-/// Finds out where this process may write ACLs in a directory, with a temporary file; `None` if it may not write them anywhere.
+/// Finds out in which attribute this process may write ACLs in a directory, with a temporary file. Returns `None` if the process may not write any of
+/// the attributes.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     let node = Root::open_own(directory.to_str()?, AclDialect::default())
         .ok()?
@@ -81,7 +83,7 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     let place = {
         let _turn = node.turn().take();
         let place = store_beside(node, acl, properties)?;
-        // An upload of another process may just have replaced the file by a new file, which has a copy of the old ACL.
+        // An upload of another process may just have replaced the file by a new file. The new file then has a copy of the old ACL.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
         }
@@ -109,7 +111,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(node, ours, acl, properties) {
         Ok(()) => {
-            // The ACL in `user.` is removed, so that it does not apply again if a program removes the ACL in `security.`.
+            // The ACL in `user.` is removed. Otherwise it would apply again after a program removed the ACL in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }
@@ -130,9 +132,9 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
 }
 
-/// Writes an ACL to an attribute. File systems bound the size of all attributes of a file together (ext4: 4 KiB). A user who may write dead
-/// properties could use up that space. So if the ACL does not fit, the properties are removed, unless the caller keeps them. If the ACL still does
-/// not fit, the properties are written again.
+/// Writes an ACL to an attribute. File systems limit the total size of all attributes of a file (ext4: 4 KiB). A user who may write dead properties
+/// could use up that space. So if the ACL does not fit, the properties are removed, unless the caller keeps them. If the ACL still does not fit, the
+/// properties are written again.
 fn set_acl_attribute(node: &Node, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     let file = node.fd();
     match capable::set_acl_attribute(node, name, acl) {
@@ -152,7 +154,7 @@ fn set_acl_attribute(node: &Node, name: &str, acl: &[u8], properties: Properties
 
 /// Sets the ACL of a new object. If the ACL refers to the owner, also sets the owner.
 pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
-    // The ACL comes first, because this process may not be able to write the attributes of a file that belongs to somebody else.
+    // The ACL is written before the owner is set, because this process may not be able to write the attributes of a file of another user.
     store(node, &from_start.acl)?;
     let Some(Owner { uid, gid }) = from_start.owner else { return Ok(()) };
     capable::give(node, uid, gid).map_err(|errno| {
@@ -168,13 +170,13 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
     })
 }
 
-/// What a server needs to write the ACL attribute of Samba.
+/// The advice for a server that may not write the ACL attribute of Samba.
 pub(crate) const NEEDED: &str = "set `[privileges] helper`, or give the process CAP_SYS_ADMIN";
 
-/// Why an ACL was not stored, and what to do about it.
+/// The refusal for an ACL that was not stored: the reason, and advice for the operator.
 fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
     let why = match errno {
-        // The kernel returns ENOSPC both when the disk is full and when one file's attributes do not fit any more.
+        // The kernel returns ENOSPC in two cases: if the disk is full, and if the attributes of one file take too much space.
         Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => {
             let errno = format!(
                 "the ACL of {} bytes and the other attributes of the file exceed the limit (4 KiB per file on ext4 without the feature `ea_inode`)",

@@ -1,4 +1,4 @@
-//! Opens objects beneath a directory, and never an object elsewhere.
+//! Opens objects beneath a directory. No object outside of the directory can be opened.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
@@ -8,11 +8,11 @@ use rustix::path::Arg;
 /// How often `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
 const TRIES_MAX: usize = 32;
 
-/// How a node is opened: without waiting for a pipe's writer, and never as the controlling terminal.
+/// The flags for opening a node: the call does not wait for the writer of a pipe, and a terminal does not become the controlling terminal.
 pub(crate) const NODE_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How every path beneath a root is resolved.
+/// The rules for resolving every path beneath a root.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
@@ -34,7 +34,7 @@ pub(crate) fn open_beneath(
     loop {
         match openat2(directory.as_fd(), path, flags, mode, BENEATH) {
             Err(Errno::INTR) => {}
-            // A rename raced with the lookup, or another program is being asked to give up its lease on the file.
+            // A rename happened during the lookup, or the kernel is asking another program to give up its lease on the file.
             Err(Errno::AGAIN) if tries < TRIES_MAX => {
                 tries += 1;
                 std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! What needs a capability: writing the ACL attribute of Samba, and giving a file to another user. The process does it itself if the kernel lets it;
-//! otherwise it asks the helper process, if it has one (`crates/privileged`).
+//! Operations that need a capability: writing the ACL attribute of Samba, and giving a file to another user. If the kernel lets this process do the
+//! operation, this process does it. Otherwise this process asks the helper process (`crates/privileged`), if there is a helper.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::set_attribute;
@@ -39,7 +39,7 @@ fn or_helper(node: &Node, can_help: bool, done: io::Result<()>, request: &Reques
         (Err(Errno::PERM), Some(directory), Some(_)) if can_help => {
             let asked = client::ask_below(directory.as_fd(), node.mount(), request, node.fd());
             asked.map_err(|why| match why {
-                // The helper has not the capability, so it is no help either.
+                // The helper does not have the capability either, so the helper cannot do the operation.
                 Errno::PERM => Errno::NOTCONN,
                 why if client::is_unreachable(why) => Errno::NOTCONN,
                 why => why,
@@ -49,10 +49,10 @@ fn or_helper(node: &Node, can_help: bool, done: io::Result<()>, request: &Reques
     }
 }
 
-/// Why the helper did not do what it was asked for.
+/// The reason why the helper did not do the requested operation.
 pub(crate) fn no_help() -> String {
     let path = client::helper().map(|path| path.display().to_string()).unwrap_or_default();
     format!(
-        "the helper process at `{path}` does not answer, or has not the capability: `systemctl restart enfilade-privileged.socket`"
+        "the helper process at `{path}` does not answer, or does not have the capability: `systemctl restart enfilade-privileged.socket`"
     )
 }

@@ -11,9 +11,10 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check; it
-/// runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its path. It
-/// is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory loses its name again.
+/// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check.
+/// `judge` runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its
+/// path. `still_there` is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory loses its
+/// name again.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and
@@ -30,7 +31,7 @@ pub fn make_collection<E: From<Refusal>>(
     make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, which has this name: a file or an empty directory. `judge` is the caller's last check; it runs under the mutex for name changes,
+/// Deletes `target`, a file or an empty directory with this name. `judge` is the caller's last check. `judge` runs under the mutex for name changes,
 /// right before the deletion. Abandoned uploads and copies in a directory are deleted with it.
 ///
 /// # Refuses
@@ -111,7 +112,7 @@ fn remove_entry<E: From<Refusal>>(
     }))
 }
 
-/// Removes an object with everything in it. The object already has a reserved name, so no request can reach it.
+/// Removes an object with everything in it. The object already has a reserved name, which no request can contain.
 pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
     if node.kind() == NodeKind::Directory {
         empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing the content of", &node.label()))?;

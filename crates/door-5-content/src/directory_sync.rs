@@ -1,5 +1,5 @@
-//! Syncs of directories. Threads that wait for a sync of the same directory share one `fsync`: one call makes all changes durable that were made before
-//! it began.
+//! Syncs of directories. Threads that wait for a sync of the same directory share one `fsync`. One `fsync` makes all changes durable that were made
+//! before the call began.
 
 use enfilade_access::ObjectId;
 use rustix::io;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) struct DirectorySyncs {
     /// The directories that a thread syncs now, or waits for.
     now: Mutex<HashMap<ObjectId, Arc<Syncs>>>,
-    /// Whether a sync has failed. From then on, each thread calls `fsync` itself: the kernel reports an error of a write once to each open file
-    /// description, so a thread must call `fsync` on its own one to get the error.
+    /// Whether a sync has failed. From then on, each thread calls `fsync` itself. The reason: the kernel reports an error of a write once to each
+    /// open file description. So a thread gets the error only if it calls `fsync` on its own file description.
     has_failed: AtomicBool,
 }
 
@@ -28,15 +28,15 @@ struct Syncs {
 struct State {
     /// How many syncs have begun.
     begun: u64,
-    /// Whether the last sync that began has not ended yet.
+    /// Whether the newest sync is still running.
     is_running: bool,
     /// How many threads wait for a sync to end.
     waiting: usize,
 }
 
 impl DirectorySyncs {
-    /// Waits until all changes that this thread made in the directory are durable. Calls `fsync`, unless a sync by another thread began after the changes
-    /// and succeeded.
+    /// Waits until all changes that this thread made in the directory are durable. Calls `fsync`, unless a sync by another thread began after the
+    /// changes and succeeded.
     ///
     /// # Errors
     /// The error of `fsync`.
@@ -44,7 +44,7 @@ impl DirectorySyncs {
         let syncs = Arc::clone(locked(&self.now).entry(directory).or_default());
         let result = self.share(&syncs, fsync);
         let mut all = locked(&self.now);
-        // One reference is in the map, one is here. Others are taken only while the map is locked.
+        // The map has one reference, and this function has another. Other threads take references only while the map is locked.
         if Arc::strong_count(&syncs) == 2 {
             all.remove(&directory);
         }
@@ -53,7 +53,7 @@ impl DirectorySyncs {
 
     fn share(&self, syncs: &Syncs, fsync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut state = locked(&syncs.state);
-        // A sync that has begun already may have missed the changes of this thread.
+        // A sync that has already begun may not include the changes of this thread.
         let before = state.begun;
         while state.is_running {
             state.waiting += 1;
@@ -73,7 +73,7 @@ impl DirectorySyncs {
         if result.is_err() {
             self.has_failed.store(true, Ordering::SeqCst);
         }
-        // Waking threads is a system call, even if no thread waits.
+        // Waking threads is a system call. So the call is made only if a thread waits.
         if state.waiting > 0 {
             syncs.ended.notify_all();
         }
@@ -95,7 +95,7 @@ mod tests {
 
     const DIRECTORY: ObjectId = ObjectId { device: 1, inode: 2 };
 
-    /// Each thread makes numbered changes. A sync notes how many changes there were when it began.
+    /// Each thread makes numbered changes. A sync notes the number of the changes that existed when the sync began.
     #[test]
     fn each_thread_waits_for_a_sync_that_began_after_its_change_and_most_threads_share_one() {
         const THREADS: u64 = 16;
@@ -125,7 +125,8 @@ mod tests {
         assert!(locked(&syncs.now).is_empty());
     }
 
-    /// Two threads wait while a third one syncs. The sync of one of them would be enough for both, but it fails. So the other thread calls `fsync` itself.
+    /// Two threads wait while a third thread syncs. Then one of the two threads calls `fsync`, which would be enough for both threads, but fails. So
+    /// the other thread calls `fsync` itself.
     #[test]
     fn a_failed_sync_is_not_shared() {
         let (syncs, began, failed) = (DirectorySyncs::default(), Barrier::new(2), AtomicU64::new(0));
@@ -150,7 +151,7 @@ mod tests {
             std::iter::once(first).chain(others).map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(results, [Ok(()), Err(Errno::IO), Err(Errno::IO)]);
-        assert_eq!(failed.into_inner(), 2, "each descriptor is asked");
+        assert_eq!(failed.into_inner(), 2, "`fsync` is called on each descriptor");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Removes everything in a directory, also entries that are never served.
+//! Removes everything in a directory, also the entries that are never served.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::names::each_entry;
@@ -25,7 +25,7 @@ pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
                 levels.push(below);
             }
             Some((name, kind)) => match unlinkat(&*directory, &name, AtFlags::empty()) {
-                // Not every file system reports the kind of an entry.
+                // Some file systems do not report the kind of an entry.
                 Err(Errno::ISDIR) if kind == FileType::Unknown => entries.push((name, FileType::Directory)),
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),

@@ -1,7 +1,7 @@
-//! The kind of an object is checked before it is opened: opening a pipe wakes a process that waits to write to it, and opening a device may have any
-//! effect. The check uses an `O_PATH` descriptor, which does not open the object itself. The check takes half as long as opening the object. To save
-//! this time, paths that led to files and directories at the last check are remembered. If a remembered path leads to a pipe or device by now, the
-//! pipe or device is opened once.
+//! The kind of an object is checked before it is opened. The reason: opening a pipe wakes a process that waits to write to the pipe, and opening a
+//! device may have any effect. The check uses an `O_PATH` descriptor, which does not open the object itself. The check takes half as long as opening
+//! the object. To save this time, paths that led to files and directories at the last check are remembered. If a pipe or device is at a remembered
+//! path now, the pipe or device is opened once.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -26,7 +26,7 @@ pub(crate) struct KnownPaths {
 }
 
 impl KnownPaths {
-    /// The slot of a path, and the hash of the path. If the slot contains the hash, the path is remembered.
+    /// The slot of a path, and the hash of the path. The path is remembered if and only if the slot contains the hash.
     fn slot(&self, path: &str) -> (&AtomicU64, u64) {
         let hash = self.hasher.hash_one(path).max(1);
         let slots = self.slots.get_or_init(|| Box::new([const { AtomicU64::new(0) }; SLOTS]));
@@ -61,11 +61,11 @@ impl fmt::Debug for KnownPaths {
     }
 }
 
-/// Whether an entry is of a kind that is served.
+/// Checks that an entry is of a kind that is served.
 ///
 /// # Errors
-/// [`Errno::NXIO`] for an object that is neither file nor directory (the kernel's error for opening a socket); the kernel's error if the kind cannot
-/// be found out.
+/// [`Errno::NXIO`] for an object that is neither file nor directory (the kernel's error for opening a socket); the kernel's error if the
+/// kind cannot be determined.
 pub(crate) fn is_served(directory: BorrowedFd<'_>, name: impl Arg + Copy, flags: AtFlags) -> io::Result<()> {
     let found = io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::TYPE))?;
     match FileType::from_raw_mode(found.stx_mode.into()) {

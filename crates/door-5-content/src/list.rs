@@ -1,4 +1,4 @@
-//! Listing a directory in batches, in memory that does not grow with the directory.
+//! Lists a directory in batches. The used memory does not grow with the directory.
 
 use crate::acl_read::stored_by_name;
 use crate::attributes::USUAL_BYTES;
@@ -22,12 +22,12 @@ use std::ops::ControlFlow;
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not yet asked to report changes, the inner `None`
-    /// that it does not report them.
+    /// The mount, if the kernel reports changes in it. The outer `None` means that the kernel was not yet asked to report changes. The inner `None`
+    /// means that the kernel does not report changes in this mount.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
-    /// How many of `names` were examined.
+    /// How many of `names` were examined already.
     given: usize,
     /// The number of the last event that the watch had received before the names were read.
     last_event: u64,
@@ -43,7 +43,7 @@ pub struct Entry {
     pub name: Word,
     /// The metadata of the entry from the kernel; `None` if only the directory was read, and not the entry itself.
     pub meta: Option<Meta>,
-    /// The description of the entry by which door 4 judges whether it may be shown.
+    /// The description of the entry for door 4. With this description, door 4 judges whether the entry may be shown.
     pub subject: Subject,
 }
 
@@ -72,12 +72,12 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. No entry is opened, and no ACL is read, because the memo of door 4 may
-    /// contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are left out, and so are
-    /// entries that vanished meanwhile.
+    /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
+    /// of door 4 may contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are left out.
+    /// Entries that were removed after their names were read are left out, too.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
+    /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.
     pub fn next_batch(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named, batch| {
             if let Some(subject) = listing.watched(named, at) {
@@ -101,8 +101,8 @@ impl Listing {
         })
     }
 
-    /// Reads all names, and keeps the first `at_most` after the place `after`: the next batches contain only these, in their order. Returns the place of
-    /// the last one if further names follow. The names that are not kept are not looked at.
+    /// Reads all names, and keeps the first `at_most` names after the place `after`. The next batches contain only the kept names, in their order.
+    /// Returns the place of the last kept name if further names follow. The entries of the names that are not kept are not examined.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read.
@@ -113,7 +113,7 @@ impl Listing {
         at: LookedAt<'_>,
     ) -> Result<Option<Rank>, Refusal> {
         self.reading = Reading::begin();
-        // Changes from here on count for every name.
+        // Changes that are reported from here on count for every name.
         self.note_events(at);
         let mut first = FirstNames::new(at_most, after);
         while !self.reading.is_over() {
@@ -125,7 +125,7 @@ impl Listing {
         Ok(last)
     }
 
-    /// The entry with its kind, which some file systems do not report in a listing.
+    /// The entry with its kind. Some file systems do not report the kind in a listing, so the kind is read from the entry.
     fn with_kind<'n>(&self, named: Named<'n>) -> Named<'n> {
         let kind = match named.kind {
             FileType::Unknown => stat_entry(self.directory.fd(), named.name)
@@ -135,7 +135,8 @@ impl Listing {
         Named { kind, ..named }
     }
 
-    /// All entries of a listing that has just begun, if there are at most `at_most` and no call has to wait. Otherwise call [`Listing::next_batch`].
+    /// All entries of a listing that has just begun. Returns the entries only if there are at most `at_most`, and no call has to wait. Otherwise the
+    /// caller must call [`Listing::next_batch`].
     pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
         self.note_events(at);
         let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
@@ -161,7 +162,7 @@ impl Listing {
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
-            // The name may belong to another object by now.
+            // The name may belong to another object now.
             return None;
         }
         let kind = match named.kind {
@@ -176,9 +177,9 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, for entries whose metadata was not read. Opening the entries would take twice the time. If no change of an entry was
-    /// reported, its name still leads to the object that was listed. The ACLs of all other entries stay unread. An entry without an ACL stays unread,
-    /// too, because its mode is not known.
+    /// Reads ACLs by name, for entries whose metadata was not read. To open the entries would take twice as long as to read the ACLs by name. If no
+    /// change of an entry was reported, its name still leads to the object that was listed. The ACLs of all other entries stay unread. An entry
+    /// without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
@@ -209,7 +210,7 @@ impl Listing {
     }
 
     /// Reads the metadata of an entry, if only its directory was read so far. Returns whether the entry still is the object that door 4 judged. With
-    /// [`CachedOnly`](crate::CachedOnly) the answer is also false if the kernel would have to wait for a disk.
+    /// [`CachedOnly`](crate::CachedOnly) the result is also false if the kernel would have to wait for a disk.
     pub fn describe<P: Patience>(&self, entry: &mut Entry, _: P) -> bool {
         if entry.meta.is_none() {
             let found = match P::MAY_WAIT {
@@ -228,13 +229,14 @@ impl Listing {
     pub fn look(&mut self, name: Word, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
         let Some(node) = self.open(&name)? else { return Ok(None) };
         let meta = node.meta().clone();
-        // The state is read before the ACL: if the ACL changes in between, the object has another state afterwards.
+        // The state is read before the ACL. If the ACL changes between the two reads, the object has another state afterwards.
         let version = self.version(&meta, at);
         let subject = Subject { version, ..node.subject() };
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], but each entry whose metadata has to be read is opened with [`Listing::look`], which also reads its ACL.
+    /// As [`Listing::next_batch`], but each entry whose metadata has to be read is opened with [`Listing::look`], which also reads the ACL of the
+    /// entry.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].
@@ -258,7 +260,7 @@ impl Listing {
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at)? {
-            // The events are read after the names. If an inode number was reused in between, the events now include this change.
+            // The events are read after the names. If an inode number was reused before the names were read, the events now include this change.
             at.watch.into_iter().for_each(Watch::drain);
             let names = self.names.clone();
             let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
@@ -350,7 +352,7 @@ impl Listing {
         let file = match open_beneath(self.directory.fd(), name, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(errno) if is_absent(errno) || is_special(errno) => return Ok(None),
-            // The entry did not cause this error: the process or the machine is out of a resource, so the next entries would fail as well.
+            // The entry did not cause this error. The process or the machine has no resources left, so the next entries would fail as well.
             Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                 return Err(Refusal::io(errno, "opening", name));
             }
@@ -370,30 +372,30 @@ impl Listing {
     }
 }
 
-/// Whether the metadata is that of the object that door 4 judged.
+/// Whether this metadata belongs to the object that door 4 judged.
 fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
     (meta.object, meta.kind) == (judged.object, judged.kind)
 }
 
-/// The metadata of an entry from the kernel; `None` for a mount, and for a kind that is never served.
+/// Converts the metadata of an entry from the kernel; `None` for a mount, and for a kind that is never served.
 fn served(found: &Statx) -> Option<Meta> {
     let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     Meta::of(found).filter(|_| !is_mount)
 }
 
-/// Whether no name was read from the kernel so far.
+/// Whether no name was read from the kernel until now.
 #[cfg(test)]
 pub(crate) fn is_from_memory(listing: &Listing) -> bool {
     listing.reading.is_at_its_beginning()
 }
 
-/// How many names are held at the moment.
+/// How many names the listing holds in memory now.
 #[cfg(test)]
 pub(crate) fn names_held(listing: &Listing) -> usize {
     listing.names.len()
 }
 
-/// Whether a directory has any entry but `lost+found`, even one that is never served.
+/// Whether a directory has any entry except `lost+found`. Entries that are never served count, too.
 pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, _| name != b"lost+found")
 }

@@ -1,7 +1,7 @@
-//! Locks on paths (RFC 4918 §6 and §7): their owners, what they cover, and which requests they block.
+//! Locks on paths (RFC 4918 §6 and §7): the owners of the locks, the resources that the locks cover, and the requests that the locks block.
 //!
 //! A lock is found by its token, by its path, and by every directory above its path. So the cost of a lookup grows with the depth of the path, and
-//! not with the number of locks. A key contains a digest of the path; the record contains the path.
+//! not with the number of locks. A key contains a digest of the path. The record contains the path itself.
 
 use crate::refuse::Refusal;
 use enfilade_facts::MemoSeed;
@@ -47,7 +47,7 @@ impl FromStr for LockToken {
         let hex: String = text.strip_prefix("urn:uuid:").ok_or(())?.chars().filter(|c| *c != '-').collect();
         let id = u128::from_str_radix(&hex, 16).map_err(drop)?;
         let token = LockToken(id.to_be_bytes());
-        // Each token has only one valid spelling.
+        // Each token has only one valid text form.
         if token.to_string() == text { Ok(token) } else { Err(()) }
     }
 }
@@ -136,12 +136,12 @@ pub struct LockAsk {
     pub seconds: i64,
 }
 
-/// What an operation changes at a path.
+/// The part of a path that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touches {
-    /// The resource itself; its name stays.
+    /// The content of the resource. The name of the resource stays.
     Content,
-    /// The entry in the directory: it is made, removed or replaced.
+    /// The entry in the directory: the operation makes, removes or replaces the entry.
     Entry,
     /// The entry, with everything beneath it.
     Tree,
@@ -155,7 +155,7 @@ const BENEATH: u8 = b'b';
 #[derive(Clone, Copy)]
 pub struct Locks<'s> {
     store: &'s dyn LockStore,
-    /// The wall clock, in seconds since the epoch. A lock that ended before this time counts as absent.
+    /// The wall clock, in seconds since the epoch. A lock that has ended at this time counts as absent.
     now: i64,
     limits: Limits,
 }
@@ -203,7 +203,8 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// Whether there is any lock beneath a path, also one that has ended. If so, the locks of each entry beneath the path have to be looked up.
+    /// Whether there is any lock beneath a path. A lock that has ended counts, too. If there is a lock, the caller must look up the locks of each
+    /// entry beneath the path.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be read.
@@ -295,7 +296,7 @@ impl<'s> Locks<'s> {
         })
     }
 
-    /// The tokens of the locks at a path and beneath it, also of locks on resources that no longer exist.
+    /// The tokens of the locks at a path and beneath it. The locks on resources that no longer exist are included.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be read.
@@ -324,7 +325,7 @@ impl<'s> Locks<'s> {
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be written.
     pub fn end(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
-        // Usually there is no lock to end, and no write transaction is needed.
+        // Usually there is no lock to end. Then no write transaction is needed.
         if tokens.is_empty() {
             return Ok(());
         }
@@ -371,7 +372,7 @@ fn in_the_way(
     tokens: &[LockToken],
 ) -> Result<Option<Lock>, LocksError> {
     let holds = |lock: &Lock| lock.user == user && tokens.contains(&lock.token);
-    // Of several shared locks, the token of one is enough.
+    // If there are several shared locks, the token of one of these locks is enough.
     let passes = |locks: Vec<Lock>| match locks.iter().any(holds) {
         true => None,
         false => locks.into_iter().next(),
@@ -389,7 +390,7 @@ fn in_the_way(
     Ok(in_the_way)
 }
 
-/// The locks that cover a path. If a whole tree is to be locked, also the locks beneath the path.
+/// The locks that cover a path. If a whole tree is to be locked, the locks beneath the path are included.
 fn around(
     rows: &dyn LockRows,
     now: i64,
@@ -438,7 +439,7 @@ fn at_or_beneath(
     Ok(at.chain(beneath(rows, now, datastore, path)?).collect())
 }
 
-/// Every lock of a datastore, also those that have ended.
+/// Every lock of a datastore, including the locks that have ended.
 fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, LocksError> {
     at_or_beneath(rows, i64::MIN, datastore, &StorePath::root())
 }
@@ -515,7 +516,7 @@ fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {
     places(lock).into_iter().try_for_each(|key| rows.delete(&key))
 }
 
-/// The keys by which a lock is found: one for its path, and one for each directory above.
+/// The keys by which a lock is found: one key for its path, and one key for each directory above the path.
 fn places(lock: &Lock) -> Vec<Vec<u8>> {
     let key = |kind, path: &StorePath| [prefix(kind, &lock.datastore, path), lock.token.0.to_vec()].concat();
     let above = self_and_above(&lock.path);
@@ -528,7 +529,8 @@ fn by_token(token: LockToken) -> Vec<u8> {
 }
 
 fn prefix(kind: u8, datastore: &DatastoreName, path: &StorePath) -> Vec<u8> {
-    // A fixed seed, so that keys are the same in every process. If two paths had the same digest, the path in the record would distinguish them.
+    // The seed is fixed, because keys must be the same in every process. If two paths had the same digest, the path in the record would distinguish
+    // them.
     let digest = KeyMaker::new(&MemoSeed([0; 16]), "lock").bytes(datastore.as_str().as_bytes());
     [&[kind], digest.bytes(path.as_str().as_bytes()).key().as_choice().as_slice()].concat()
 }

@@ -19,19 +19,19 @@ use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most bytes that one `getdents64` may return: some 1,000 to 2,700 names.
+/// The maximum number of bytes that one `getdents64` may return. This is space for some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The number of bytes that the kernel uses for each entry, without the name (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
 
-/// For this many seconds after a change, another change may get the same time stamp: the kernel's clock for time stamps advances in ticks.
+/// For this many seconds after a change, another change may get the same time stamp, because the kernel's clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// The clock, the watch and the memo of names with which entries are examined. By default nothing is remembered.
+/// The clock, the watch and the memo of names that are used to examine entries. With the default value, no names are remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often the wall clock was set before this moment. A time stamp from before the clock was set cannot be compared with a later time stamp.
+    /// How often the wall clock was set until now. A time stamp from before the clock was set cannot be compared with a later time stamp.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
@@ -63,7 +63,7 @@ pub(crate) struct Names {
 #[derive(Debug)]
 struct NameEnd {
     inode: u64,
-    /// Where the name ends in `Names::text`.
+    /// The position in `Names::text` at which the name ends.
     end: u32,
     kind: FileType,
 }
@@ -86,7 +86,7 @@ impl Names {
         self.not_shown
     }
 
-    /// The entries whose indices are in `places`.
+    /// The entries with the indices in `places`.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
         let mut begin = first.map_or(0, |name| name.end as usize);
@@ -99,7 +99,7 @@ impl Names {
 
     pub(crate) fn push(&mut self, name: &str, inode: u64, kind: FileType) {
         self.text.push_str(name);
-        // One buffer has less than 4 GiB of names.
+        // One buffer contains less than 4 GiB of names.
         self.each.push(NameEnd { inode, end: self.text.len() as u32, kind });
     }
 }
@@ -122,8 +122,8 @@ impl NamesMemo {
         NamesMemo { memo: Memo::new(seed, bytes), not_shown: AtomicU64::new(0) }
     }
 
-    /// The number of names that were read and cannot be shown to clients, because no URL can contain them. A name counts again whenever it is read
-    /// again.
+    /// The number of names that were read and cannot be shown to clients, because no URL can contain them. A name counts again each time that it is
+    /// read.
     pub fn not_shown(&self) -> u64 {
         self.not_shown.load(Ordering::Relaxed)
     }
@@ -143,13 +143,13 @@ pub(crate) struct Reading {
     cursor: Option<OwnedFd>,
     /// The present position of the descriptor.
     position: u64,
-    /// The position of the next names; `None` once there are no more.
+    /// The position of the next names; `None` if there are no more names.
     next: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl Reading {
-    /// Begins at the start of a directory.
+    /// Creates a `Reading` that begins at the start of a directory.
     pub(crate) fn begin() -> Self {
         Reading { cursor: None, position: 0, next: Some(0), buffer: Vec::new() }
     }
@@ -158,13 +158,13 @@ impl Reading {
         self.next.is_none()
     }
 
-    /// Whether nothing was read.
+    /// Whether nothing was read until now.
     #[cfg(test)]
     pub(crate) fn is_at_its_beginning(&self) -> bool {
         self.position == 0
     }
 
-    /// All names of the directory, if they are remembered and there are at most `at_most`.
+    /// All names of the directory, if the memo contains them, and if there are at most `at_most` names.
     pub(crate) fn all_known(&self, node: &Node, at_most: usize, at: LookedAt<'_>) -> Option<Held<Names>> {
         let (memo, key) = state(node, self.next.filter(|next| *next == 0)?, at)?;
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
@@ -223,7 +223,8 @@ impl Reading {
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            // If the kernel filled only a part of the buffer, there are no more names: the next round of the loop finds none and returns.
+            // If the kernel filled only a part of the buffer, there are no more names. The next round of the loop would find no names, and would
+            // return.
             if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);
@@ -238,7 +239,7 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
     let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
-    // An encrypted directory shows other names after a key is added or removed, although its time stamp stays the same.
+    // In an encrypted directory, the names change when a key is added or removed. But the time stamp of the directory stays the same.
     if found.stx_attributes.contains(StatxAttributes::ENCRYPTED) || !at.can_tell_from_later(changed) {
         return None;
     }
@@ -268,8 +269,8 @@ pub(crate) fn reserved(name: &str) -> bool {
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Calls `see` for each entry of a directory, from the descriptor's position on, until `see` returns `Break`. Includes reserved names, links, and
-/// names that no path can contain.
+/// Calls `see` for each entry of a directory, from the descriptor's position on, until `see` returns `Break`. The entries include reserved names,
+/// links, and names that no path can contain.
 pub(crate) fn each_entry(
     directory: BorrowedFd<'_>,
     mut see: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
@@ -278,7 +279,7 @@ pub(crate) fn each_entry(
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     loop {
         match entries.next() {
-            // The kernel returns NOENT for a directory that was removed meanwhile.
+            // The kernel returns NOENT for a directory that was removed after it was opened.
             None | Some(Err(Errno::NOENT)) => return Ok(()),
             Some(Err(Errno::INTR)) => {}
             Some(Err(errno)) => return Err(errno),

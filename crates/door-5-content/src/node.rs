@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimest
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
-/// An open file or directory, never anything else. A clone has the same descriptor.
+/// An open file or directory. A `Node` is never an object of another kind. A clone has the same descriptor.
 #[derive(Clone, Debug)]
 pub struct Node {
     file: Arc<OwnedFd>,
@@ -42,14 +42,14 @@ pub struct Meta {
     pub gid: u32,
     /// The permission bits.
     pub mode: u32,
-    /// How many names (hard links) the object has; 0 after the last name was removed.
+    /// How many names (hard links) the object has. The number is 0 after the last name was removed.
     pub links: u32,
 }
 
 impl Meta {
     /// Content of a strong entity tag, without the quotes. The tag contains all metadata that can distinguish two states of the bytes. The tag
-    /// includes the time of the last change, because a program can set back the time of the last write. Two states within one step of the kernel's
-    /// clock for files may get the same tag: a step is a nanosecond from Linux 6.13 on, and about 4 ms before.
+    /// includes the time of the last change, because a program can set back the time of the last write. Two states may get the same tag if both are
+    /// within one step of the kernel's clock for files. A step is a nanosecond from Linux 6.13 on, and about 4 ms before Linux 6.13.
     pub fn validator(&self) -> String {
         let mut text = String::with_capacity(64);
         self.push_validator(&mut text);
@@ -114,8 +114,8 @@ fn push_hex(to: &mut String, number: u64) {
     }
 }
 
-/// Scrambles an inode number with one step of the generator splitmix64, whose state is the inode number. The function is one-to-one, so two inode
-/// numbers never have the same result. The validator contains the result instead of the inode number.
+/// Scrambles an inode number with one step of the generator splitmix64. The state of the generator is the inode number. The function is one-to-one,
+/// so two inode numbers never have the same result. The validator contains the result instead of the inode number.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -136,7 +136,7 @@ impl Node {
         Ok(Node { meta, file, tree })
     }
 
-    /// The same descriptor, with metadata that is read now.
+    /// The same descriptor, with metadata that this function reads.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.
@@ -172,11 +172,11 @@ impl Node {
     /// Opens an entry of this directory.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is none, and also for a name that no entry may have; [`Refusal::Special`] when the name is taken by
-    /// something that is never served: a link, a mount, a pipe, a device.
+    /// [`Refusal::Absent`] when there is no such entry, and also for a name that no entry may have; [`Refusal::Special`] when the entry is
+    /// of a kind that is never served: a link, a mount, a pipe, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
-        // The kind is checked first, because a pipe or a device must not be opened.
+        // The kind is checked before the entry is opened, because a pipe or a device must not be opened.
         let checked = is_served(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
         let file = checked.and_then(|()| open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty()));
         let file = file.map_err(|errno| match errno {
@@ -201,7 +201,7 @@ impl Node {
         self.tree.acls
     }
 
-    /// The id of the file system, if it gives every change a new time stamp (`file_systems.rs`).
+    /// The id of the file system, if this file system gives every change a new time stamp (`file_systems.rs`).
     pub(crate) fn stamping(&self) -> Option<u64> {
         self.tree.state.stamping
     }
@@ -227,7 +227,7 @@ impl Node {
     }
 
     // INVARIANT: S5. A function acts on an object only with a permit for exactly that object.
-    /// Whether the permit grants `wanted` on this very object.
+    /// Whether the permit grants `wanted` on the object of this node.
     pub(crate) fn covered(&self, permit: &AccessPermit, wanted: AccessMask) -> Result<(), Refusal> {
         match permit.covers(self.object(), wanted) {
             true => Ok(()),
@@ -235,7 +235,7 @@ impl Node {
         }
     }
 
-    /// Whether the permit allows changes of the inherited entries in the ACL of this very object.
+    /// Whether the permit allows changes of the inherited entries in the ACL of the object of this node.
     pub(crate) fn covered_to_propagate(&self, permit: &PropagationPermit) -> Result<(), Refusal> {
         match permit.covers(self.object()) {
             true => Ok(()),
@@ -286,7 +286,7 @@ impl Node {
     }
 }
 
-/// Returns the name if an entry of a directory may have it.
+/// Returns the name if an entry of a directory may have this name.
 pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
     match check_entry_name(name) {
         Ok(()) => Ok(name),

@@ -1,5 +1,5 @@
-//! The order in which a page shows the entries of a directory: directories first, then by name, without regard to case. Only the names are read and
-//! compared. So the first entries of a large directory are found without looking at the others.
+//! The order in which a page shows the entries of a directory: directories come before files, and both are sorted by name, without regard to case.
+//! Only the names are read and compared. So the first entries of a large directory are found without reading the metadata of the other entries.
 
 use crate::names::{Named, Names};
 use enfilade_access::NodeKind;
@@ -32,7 +32,7 @@ impl Rank {
     }
 }
 
-/// A place without a `String` of its own.
+/// A place that borrows its text.
 type Borrowed<'r> = (bool, &'r str, &'r str);
 
 fn borrowed(rank: &Rank) -> Borrowed<'_> {
@@ -54,14 +54,14 @@ pub(crate) struct FirstNames<'r> {
     at_most: usize,
     after: Option<&'r Rank>,
     kept: Vec<(Rank, u64, FileType)>,
-    /// If so many names are kept that no later one counts, the last that counts.
+    /// The place of the last name that counts, if the collection is full. A name after this place does not count.
     bound: Option<Rank>,
     folded: String,
     has_more: bool,
 }
 
 impl<'r> FirstNames<'r> {
-    /// At most `at_most` names (at least one) after the place `after`.
+    /// Collects at most `at_most` names (at least one) after the place `after`.
     pub(crate) fn new(at_most: usize, after: Option<&'r Rank>) -> Self {
         let at_most = at_most.max(1);
         FirstNames { at_most, after, kept: Vec::new(), bound: None, folded: String::new(), has_more: false }
@@ -85,7 +85,7 @@ impl<'r> FirstNames<'r> {
         }
     }
 
-    /// Keeps only the first names.
+    /// Keeps only the first names, and discards the others.
     fn cut(&mut self) {
         if self.kept.len() > self.at_most {
             self.kept.select_nth_unstable_by(self.at_most - 1, |(one, ..), (other, ..)| one.cmp(other));
@@ -95,7 +95,7 @@ impl<'r> FirstNames<'r> {
         }
     }
 
-    /// The names in their order, and the place of the last one if further names follow.
+    /// The names in their order. If further names follow, also the place of the last returned name.
     pub(crate) fn finish(mut self) -> (Names, Option<Rank>) {
         self.cut();
         self.kept.sort_unstable_by(|(one, ..), (other, ..)| one.cmp(other));

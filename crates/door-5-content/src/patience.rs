@@ -1,7 +1,7 @@
-//! Whether a call may wait: for a disk, for another machine, or for a thread that waits for one of these.
+//! Says whether a call may wait for a disk, for another machine, or for a thread that waits for a disk or another machine.
 
-/// Whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait returns its result. A call that may not wait returns its
-/// result or [`Cached::WouldWait`].
+/// Says whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait returns its result. A call that may not wait returns
+/// its result or [`Cached::WouldWait`].
 pub trait Patience: Copy {
     /// Whether a call may wait.
     const MAY_WAIT: bool;
@@ -40,11 +40,11 @@ pub trait Patience: Copy {
     }
 }
 
-/// The call may wait. Not to be used on the threads of asynchronous tasks.
+/// The call may wait. Such a call must not be made on the threads of asynchronous tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocking;
 
-/// The call may not wait: it uses only data that the kernel and this process have in memory.
+/// The call may not wait. The call uses only data that is in the memory of the kernel or of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct CachedOnly;
 
@@ -53,7 +53,7 @@ pub struct CachedOnly;
 pub enum Cached<T> {
     /// The result.
     Ready(T),
-    /// Nothing was done: repeat the call with [`Blocking`].
+    /// Nothing was done. The caller must repeat the call with [`Blocking`].
     WouldWait,
 }
 

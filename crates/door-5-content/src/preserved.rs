@@ -14,11 +14,11 @@ use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
 use rustix::io::{self, Errno};
 use std::collections::BTreeMap;
 
-/// The attribute with the POSIX ACL of a file. If a file has one, the group bits of its mode are not the rights of the group, so the mode alone must
-/// not be copied.
+/// The attribute with the POSIX ACL of a file. If a file has a POSIX ACL, the group bits of its mode are not the rights of the group. So the mode
+/// must not be copied without the ACL.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
-/// The most bytes of attributes that are preserved: all of them are in memory at once.
+/// The maximum number of bytes of attributes that are preserved, because all preserved attributes are in memory at the same time.
 const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 
 /// The longest list of attribute names that the kernel returns, in bytes.
@@ -49,7 +49,7 @@ impl Preserved {
             attributes.insert(name, value);
         }
         let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
-        // The set-uid and set-gid bits are left out, because an upload must not make a program that has them.
+        // The set-uid and set-gid bits are left out, because an upload must not produce a program with these bits.
         Ok(Preserved {
             uid: now.meta().uid,
             gid: now.meta().gid,
@@ -63,7 +63,7 @@ impl Preserved {
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
-        // The mode comes first, because even the owner of a read-only file cannot write its attributes.
+        // The mode is set before the attributes, because even the owner of a read-only file cannot write its attributes.
         io::retry_on_intr(|| fchmod(fd, Mode::RUSR | Mode::WUSR)).map_err(refuse)?;
         for name in names(fd).map_err(refuse)?.iter().filter(|name| !self.attributes.contains_key(*name)) {
             capable::remove_attribute(file, name).map_err(|errno| not_preserved(errno, name, file))?;
@@ -78,8 +78,8 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process itself may; returns whether the group is right. The helper is not asked: the process could not
-    /// change the mode of a file that belongs to somebody else.
+    /// Sets owner and group, as far as this process itself may set them. Returns whether the group is right. The helper is not asked, because this
+    /// process could not change the mode of a file of another user.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {
@@ -93,8 +93,8 @@ impl Preserved {
         Ok(false)
     }
 
-    /// Gives the file the stored POSIX ACL. If there is none, removes the POSIX ACL that the new file inherited from its directory. Returns whether
-    /// this was possible.
+    /// Gives the file the stored POSIX ACL. If no POSIX ACL is stored, removes the POSIX ACL that the new file inherited from its directory. Returns
+    /// whether this was possible.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),

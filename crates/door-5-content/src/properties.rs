@@ -1,5 +1,5 @@
-//! Dead properties (RFC 4918 §4.1): values that clients store with a file or directory, and that they get back unchanged. All properties of an object
-//! are in one extended attribute, so that they change together or not at all, and move with the object.
+//! Dead properties (RFC 4918 §4.1): values that clients store with a file or directory, and that the server returns unchanged. All properties of an
+//! object are in one extended attribute. So they change all at the same time or not at all, and move with the object.
 
 use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;
@@ -17,7 +17,7 @@ pub(crate) const ATTRIBUTE: &str = "user.enfilade.properties";
 /// A dead property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// The XML namespace of the name; empty if the name has none.
+    /// The XML namespace of the name; empty if the name is in no namespace.
     pub namespace: String,
     /// The name in the namespace.
     pub name: String,
@@ -44,14 +44,14 @@ pub enum PropertyChange {
 /// An object's dead properties.
 ///
 /// # Refuses
-/// [`Refusal::Io`] when they cannot be read, or are damaged.
+/// [`Refusal::Io`] when the properties cannot be read, or are damaged.
 pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, Refusal> {
     node.covered(permit, AccessMask::READ_NAMED_ATTRIBUTES)?;
     read(node)
 }
 
-/// Makes all of the changes to an object's dead properties, or none. `judge` is the caller's last check; it runs under the mutex for name changes,
-/// right before the change.
+/// Makes all of the changes to an object's dead properties, or no change. `judge` is the caller's last check. `judge` runs under the mutex for name
+/// changes, right before the change.
 ///
 /// # Refuses
 /// [`Refusal::NoSpace`] when the properties take too much space, [`Refusal::Io`] when the properties cannot be read or written. Also the refusals of
@@ -85,12 +85,12 @@ pub(crate) fn change<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let refuse = |errno| match errno {
-        // The kernel returns ERANGE or E2BIG when the attributes of one file do not fit any more.
+        // The kernel returns ERANGE or E2BIG when the attributes of one file take too much space.
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "storing the properties of", &node.label()),
         errno => Refusal::io(errno, "storing the properties of", &node.label()),
     };
     // The mutex for name changes stays locked from the check to the write, because the new properties depend on the check and on the old properties.
-    // The fsync comes after the mutex is unlocked, so that other threads need not wait for the fsync.
+    // The fsync is called after the mutex is unlocked, because other threads need not wait for the fsync.
     let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;

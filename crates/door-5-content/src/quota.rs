@@ -1,7 +1,7 @@
-//! How much of its quota a datastore has used. A tree walk counts the bytes once, and each change by this process updates the count.
+//! The part of its quota that a datastore has used. A tree walk counts the bytes once, and each change by this process updates the count.
 //!
 //! Changes by other processes are counted only by the next tree walk. If several servers serve the datastore, each server compares only its own count
-//! with the quota. So a datastore can exceed its quota, by at most the bytes that these servers write between two tree walks.
+//! with the quota. So a datastore can exceed its quota by at most the bytes that these servers write between two tree walks.
 
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::StorePath;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The bytes of a datastore's content, as far as this process knows. Cheap to clone.
+/// The bytes of a datastore's content, as far as this process knows. A clone refers to the same counts.
 #[derive(Clone, Debug, Default)]
 pub struct Fill(Arc<Counts>);
 
@@ -25,7 +25,7 @@ struct Counts {
     promised: AtomicU64,
 }
 
-/// Space for an upload. If it is dropped before [`QuotaReservation::keep`], the space is released.
+/// Space for an upload. If a `QuotaReservation` is dropped before [`QuotaReservation::keep`], the space is released.
 #[derive(Debug)]
 pub struct QuotaReservation {
     fill: Fill,
@@ -72,7 +72,7 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// Discards the count after a change whose size is not known exactly. The next call that needs the count counts the bytes again.
+    /// Discards the count after a change if the size of the change is not known exactly. The next call that needs the count counts the bytes again.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -84,14 +84,14 @@ impl Fill {
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // If more is removed than was counted, a file was removed before its upload was counted. In that case the count is discarded, and the next
-        // call that needs it counts the bytes again.
+        // If more bytes are removed than were counted, a file was removed before its upload was counted. Then the count is discarded, and the next
+        // call that needs the count counts the bytes again.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
 
 impl QuotaReservation {
-    /// Checks that `bytes` bytes would fit now. Reserves nothing.
+    /// Checks that `bytes` bytes would fit now. This method reserves no space.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].
@@ -109,7 +109,7 @@ impl QuotaReservation {
         if more == 0 {
             return Ok(());
         }
-        // The lock is held here, so that two uploads at the same time do not both get the same space.
+        // The lock is held here, because two concurrent uploads must not get the same space.
         let done = self.fill.0.done.lock().unwrap_or_else(PoisonError::into_inner);
         let promised = &self.fill.0.promised;
         let used = done.unwrap_or(0).saturating_add(promised.load(Ordering::Relaxed));
@@ -133,7 +133,7 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The total bytes of the files beneath a root. Files whose path no request can contain are left out.
+/// The total bytes of the files beneath a root. Files with a path that no request can contain are left out.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
     let mut walk = TreeWalk::begin(&budget);
@@ -173,7 +173,7 @@ mod tests {
         drop(fill.take(&root, 100, 50).unwrap());
         fill.freed(5);
         assert_eq!(fill.used(&root).unwrap(), 45);
-        // A datastore over its quota refuses an upload of one byte, but not an upload of no bytes.
+        // A datastore over its quota refuses an upload of one byte, but accepts an empty upload.
         assert!(fill.take(&root, 10, 1).is_err() && fill.take(&root, 10, 0).is_ok());
         // A file is removed before its upload is counted.
         fill.freed(46);

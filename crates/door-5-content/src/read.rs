@@ -32,7 +32,8 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
 /// [`read`] without the check of the permit.
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // `fadvise` is only advice: a file system may ignore it, and a small file is read ahead as a whole anyway.
+    // `fadvise` is only advice, so an error does not matter: a file system may ignore the advice. Without the advice, the kernel reads a small file
+    // ahead as a whole.
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
@@ -75,7 +76,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads from `offset` on until `room` is full or the file ends, if all these bytes are in memory; returns their number.
+    /// Reads from `offset` on until `room` is full or the file ends, if all these bytes are in memory. Returns the number of bytes.
     pub fn fill_cached(&self, offset: u64, room: &mut [u8]) -> Cached<usize> {
         let mut filled = 0;
         while let Some(spare) = room.get_mut(filled..).filter(|spare| !spare.is_empty()) {
@@ -91,7 +92,7 @@ impl Reader {
         Cached::Ready(filled)
     }
 
-    /// Reads into `buffer` from `offset` on; returns the number of bytes, 0 at the end of the file.
+    /// Reads into `buffer` from `offset` on. Returns the number of bytes, and 0 at the end of the file.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.

@@ -10,7 +10,7 @@ use std::fmt::Display;
 /// A refusal of door 5.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The path leads to nothing that can be served: there is no entry, or the path leads through a link or into another file system.
+    /// The path leads to no object that can be served: there is no entry, or the path leads through a link or into another file system.
     #[error("`{0}` does not exist")]
     Absent(String),
     /// The directory that should contain the object does not exist.
@@ -19,7 +19,7 @@ pub enum Refusal {
     /// An object with this name exists already.
     #[error("`{0}` exists already")]
     Exists(String),
-    /// A file where a directory is needed, or the other way round.
+    /// A file is where a directory is needed, or a directory is where a file is needed.
     #[error("{what} failed: expected a {needed}")]
     WrongKind {
         /// The operation.
@@ -43,7 +43,7 @@ pub enum Refusal {
     OverQuota {
         /// The quota, in bytes.
         quota: u64,
-        /// The used bytes, with those of running uploads.
+        /// The used bytes, including the bytes of running uploads.
         used: u64,
     },
     /// The datastore's directory cannot be opened.
@@ -77,10 +77,10 @@ pub enum Refusal {
         /// The error of the kernel.
         errno: String,
     },
-    /// The name now belongs to another object than the one that was judged.
+    /// The name now belongs to another object than the object that was judged.
     #[error("`{0}` was replaced or removed during the request")]
     ChangedMeanwhile(String),
-    /// The permit is for another object or other rights: a bug of the caller.
+    /// The permit is for another object or for other rights. The caller has a bug.
     #[error("the permit does not grant {wanted} on device {} inode {}", object.device, object.inode)]
     NotCovered {
         /// The rights that are needed.
@@ -88,7 +88,7 @@ pub enum Refusal {
         /// The object on which these rights are needed.
         object: ObjectId,
     },
-    /// A pipe, a socket or a device; as an entry of a directory also a link or a mount.
+    /// The entry is a pipe, a socket or a device. An entry of a directory can also be a link or a mount.
     #[error("`{0}` is a link, a mount, a pipe, a socket or a device; these are never served")]
     Special(String),
     /// The ACL cannot be stored.
@@ -99,10 +99,10 @@ pub enum Refusal {
         /// The reason, and what the operator can do.
         why: String,
     },
-    /// A name longer than the file system allows.
+    /// A name is longer than the file system allows.
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
-    /// A tree is larger than one request may process, or takes too long, or the client has disconnected.
+    /// A tree is larger than one request may process, the request takes too long, or the client has disconnected.
     #[error("the tree was not processed to its end: {0}")]
     TooMuch(&'static str),
     /// A lock covers the resource, and the request does not contain the lock token.
@@ -117,10 +117,10 @@ pub enum Refusal {
     /// The store of locks cannot be read or written.
     #[error(transparent)]
     Locks(#[from] LocksError),
-    /// A COPY or MOVE of a resource into itself, or onto a directory that contains it.
+    /// A COPY or MOVE would put a resource into itself, or replace a directory that contains it.
     #[error("a file or directory cannot be copied or moved onto itself, an ancestor or a descendant")]
     WithinItself,
-    /// An upload or a copy into a directory is still running, in this process or another.
+    /// An upload or a copy into a directory is still running, in this process or in another process.
     #[error("an upload or a copy into `{0}` is still running; try again later")]
     Uploading(String),
     /// A condition of the request was true when the request came, but was no longer true just before the change.
@@ -137,7 +137,7 @@ pub enum Refusal {
     NotTakenBack {
         /// The path at which the COPY or MOVE took place.
         path: String,
-        /// The present path of the object that was replaced, if there was one and it still exists.
+        /// The present path of the replaced object, if an object was replaced and still exists.
         kept: Option<String>,
     },
     /// A lock with `Depth: infinity` requires write access to every member of the directory, and the user does not have this access.
@@ -148,7 +148,7 @@ pub enum Refusal {
     /// The root of a datastore, which no request can create, replace or delete.
     #[error("the root of a datastore cannot be created, replaced or deleted")]
     IsRoot,
-    /// A name that no entry may have.
+    /// No entry may have this name.
     #[error("`{name}` is not allowed as a name: {why}")]
     BadName {
         /// The name.
@@ -192,7 +192,7 @@ pub const CODES: [RefusalRow; 28] = [
 ];
 
 impl Refusal {
-    /// For a system call that failed while `what` was being done to `name`.
+    /// Makes the refusal for a system call that failed during the operation `what` on `name`.
     pub(crate) fn io(errno: Errno, what: &str, name: &str) -> Self {
         let said = format!("{what} `{name}`");
         match errno {
@@ -204,13 +204,13 @@ impl Refusal {
         }
     }
 
-    /// For a directory in which `entries` entries could not be examined.
+    /// Makes the refusal for a directory in which `entries` entries could not be examined.
     pub(crate) fn unlisted(path: &impl Display, entries: u64) -> Self {
         let errno = format!("{entries} entries could not be examined; see the kernel's log");
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
-    /// For a lookup of `name` that failed. A link, another file system, or a name that is too long counts as absent.
+    /// Makes the refusal for a failed lookup of `name`. A link, another file system, or a name that is too long counts as absent.
     pub(crate) fn lookup(errno: Errno, name: &str) -> Self {
         match errno {
             errno if is_absent(errno) => Refusal::Absent(name.to_owned()),
@@ -224,7 +224,8 @@ fn now_at(kept: Option<&str>) -> String {
     kept.map_or_else(String::new, |kept| format!("; the replaced resource is now at `{kept}`"))
 }
 
-/// Whether this error of a lookup means that nothing was found: no entry, a link, another file system, a name that is too long.
+/// Whether this error of a lookup counts as absent: there is no entry, or the path leads to a link, to another file system, or contains a name that
+/// is too long.
 pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG)
 }

@@ -1,6 +1,6 @@
 //! Renames objects, and gives copies their names. If another object had the new name before, that object is replaced. If a file is renamed over a
-//! file, the rename removes the replaced file at once. Any other replaced object is removed last: the new object gets the name, the caller judges the
-//! whole replaced object once more, and then the replaced object is removed.
+//! file, the rename removes the replaced file at once. Any other replaced object is removed last. The order is: the new object gets the name, the
+//! caller judges the whole replaced object once more, and then the replaced object is removed.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
@@ -27,8 +27,8 @@ pub struct EntryRef<'a> {
     pub name: &'a str,
 }
 
-/// An object that has got a new name. If another object had the name before, and was not removed by the rename itself, it is kept under a reserved
-/// name, where no request can reach it, until [`Relocated::complete`].
+/// An object that has got a new name. If another object had the name before, and the rename itself did not remove that object, the other object is
+/// kept under a reserved name until [`Relocated::complete`]. No request can reach an object with a reserved name.
 #[derive(Debug)]
 #[must_use = "the replaced object is kept until `complete` or `take_back` is called"]
 pub struct Relocated {
@@ -38,7 +38,7 @@ pub struct Relocated {
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
     still_there: Result<(), Refusal>,
-    /// The reservation of both names, so that the object can get its old name again.
+    /// The reservation of both names. With the reservation, the object can get its old name again.
     reserved: Option<ReservedNames>,
 }
 
@@ -53,8 +53,8 @@ impl Relocated {
         self.still_there.clone()
     }
 
-    /// Removes the replaced object, with everything in it. If it cannot be removed, it keeps its reserved name, and is removed later as an abandoned
-    /// object.
+    /// Removes the replaced object, with everything in it. If the removal fails, the object keeps its reserved name, and is removed later as an
+    /// abandoned object.
     pub fn complete(self) {
         drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {
@@ -66,7 +66,7 @@ impl Relocated {
     /// name. The replaced object then gets a free name in the same directory, which is returned.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
+    /// [`Refusal::ChangedMeanwhile`] when no object was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
         // The names stay reserved until this thread has unlocked the mutex for name changes.
         let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
@@ -81,8 +81,8 @@ impl Relocated {
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
             (Some((mut temporary, replaced)), from) => {
-                // From here on the object under the reserved name is not removed, even if something fails: it is content, and no other copy of it
-                // exists.
+                // From here on the object under the reserved name is not removed, even if a later step fails. The reason: the object is content, and
+                // no other copy of it exists.
                 temporary.keep();
                 let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
                 if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {
@@ -112,8 +112,8 @@ impl Relocated {
     }
 }
 
-/// Gives the replaced object its name again, and the new object its old name, if it had one. If the new object cannot get its old name, both objects
-/// keep their present names.
+/// Gives the replaced object its name again. Also gives the new object its old name, if it had a name before. If the new object cannot get its old
+/// name, both objects keep their present names.
 fn go_back(
     temporary: &mut Temporary,
     (directory, name): (&Node, &str),
@@ -156,19 +156,19 @@ fn keep_beside(
     Err(Refusal::Exists(name.to_owned()))
 }
 
-/// Names to try for an object: first the name itself, then similar names.
+/// The names that are tried for an object: the name itself, and then similar names.
 fn free_names(name: &str) -> impl Iterator<Item = String> {
     let short: String = name.chars().take(100).collect();
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
-/// Gives `target` another name. `replaced` is the object that has the new name now and loses it. `judge` is the caller's last check, right before the
-/// names change. Right after a change that can be undone, `still_there` is called ([`Relocated::still_there`]), before another thread can change
-/// names.
+/// Gives `target` another name. `replaced` is the object that has the new name now, and loses the name. `judge` is the caller's last check, right
+/// before the names change. Right after a change that can be undone, `still_there` is called ([`Relocated::still_there`]), before another thread can
+/// change names.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken; and the refusals
-/// of `judge`.
+/// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken; and
+/// the refusals of `judge`.
 pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
     (making, to): (&AccessPermit, EntryRef<'_>),
@@ -247,7 +247,7 @@ fn change_names(
     };
     match replaced {
         None => rename(RenameFlags::NOREPLACE).map(|()| None),
-        // Both names lead to the same file. To rename one to the other does nothing (rename(2)), so the old name is removed.
+        // Both names lead to the same file. A rename of one name to the other would have no effect (rename(2)). So the old name is removed.
         Some(replaced) if replaced.object() == target.object() => {
             io::retry_on_intr(|| unlinkat(here, from.name, removal(target.kind())))
                 .map_err(|errno| Refusal::io(errno, "removing the old name", from.name))?;
@@ -256,8 +256,8 @@ fn change_names(
         Some(replaced) if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) => {
             rename(RenameFlags::empty()).map(|()| None)
         }
-        // The two names are exchanged, so both exist at every moment. Afterwards the replaced object has the old name of `target`, and then gets a
-        // reserved name.
+        // The two names are exchanged, because then both names exist at every moment. Afterwards the replaced object has the old name of `target`,
+        // and then gets a reserved name.
         Some(replaced) => {
             lock(replaced);
             rename(RenameFlags::EXCHANGE)?;
@@ -269,7 +269,7 @@ fn change_names(
 fn refused(errno: Errno, name: &str) -> Refusal {
     match errno {
         Errno::EXIST | Errno::NOTEMPTY => Refusal::Exists(name.to_owned()),
-        // A directory would be moved into itself.
+        // The rename would move a directory into itself.
         Errno::INVAL => Refusal::WithinItself,
         Errno::NOENT | Errno::ISDIR | Errno::NOTDIR => Refusal::ChangedMeanwhile(name.to_owned()),
         errno => Refusal::io(errno, "renaming to", name),
@@ -285,8 +285,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates a hidden directory in `directory`. The hidden directory gets the ACL and owner that it inherits from `directory`. The caller fills it
-    /// like any other directory.
+    /// Creates a hidden directory in `directory`. The hidden directory gets the ACL and owner that it inherits from `directory`. The caller can use
+    /// the hidden directory like any other directory.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when its ACL cannot be stored.
@@ -307,7 +307,7 @@ impl Draft {
         &self.node
     }
 
-    /// Gives the new directory its name. `replaced` is the object that has the name now and loses it. `judge` is the caller's last check, right
+    /// Gives the new directory its name. `replaced` is the object that has the name now, and loses the name. `judge` is the caller's last check, right
     /// before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change names.
     ///
     /// # Refuses
@@ -337,8 +337,8 @@ impl Draft {
     }
 }
 
-/// Renames an object from its reserved name to `name`, in the place of `replaced`. Returns whether the two objects exchanged their names (`replaced`
-/// has the reserved name in that case), and the result of `still_there`.
+/// Renames an object from its reserved name to `name`, in the place of `replaced`. Returns whether the two objects exchanged their names, and the
+/// result of `still_there`. After an exchange, `replaced` has the reserved name.
 fn give_name<E: From<Refusal>>(
     (temporary, target): (&mut Temporary, &Node),
     name: &str,
@@ -377,10 +377,10 @@ impl Drop for Draft {
     }
 }
 
-/// Copies the dead properties of an object, if the permit lets its holder read them; otherwise the copy has none.
+/// Copies the dead properties of an object, if the permit allows reading them. Otherwise the copy has no dead properties.
 ///
 /// # Refuses
-/// [`Refusal::Io`] when they cannot be read or written.
+/// [`Refusal::Io`] when the properties cannot be read or written.
 pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<(), Refusal> {
     match permit.covers(from.object(), AccessMask::READ_NAMED_ATTRIBUTES) {
         true => properties::copy(from, to),
@@ -392,7 +392,7 @@ impl Upload {
     /// Copies the dead properties of the file that `reader` reads to the upload, if the caller may read them.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when they cannot be read or written.
+    /// [`Refusal::Io`] when the properties cannot be read or written.
     pub fn copy_properties(&self, reader: &Reader) -> Result<(), Refusal> {
         match reader.reads_properties() {
             true => properties::copy(reader.node(), self.file()),
@@ -400,9 +400,9 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now and loses it. `judge` is the caller's
-    /// last check, right before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change
-    /// names.
+    /// Gives the file its name once every byte is on the disk. `replaced` is the object that has the name now, and loses the name. `judge` is the
+    /// caller's last check, right before the names change. Right after a change that can be undone, `still_there` is called, before another thread
+    /// can change names.
     ///
     /// # Refuses
     /// As [`rename`].

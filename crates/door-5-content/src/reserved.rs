@@ -1,8 +1,9 @@
-//! Reserved paths: what the server itself reads and writes (keys, facts, certificates, configuration). No client can reach a reserved path through a
-//! datastore (invariant S8).
+//! Reserved paths: the files and directories that the server itself reads and writes (keys, facts, certificates, configuration). No client can reach
+//! a reserved path through a datastore (invariant S8).
 //!
-//! The root directory of a datastore is compared with the reserved paths when it is opened: the open directory counts, not its path in the
-//! configuration. Objects beneath an open root are not compared, because links and other mounts are not followed there (`root.rs`).
+//! The root directory of a datastore is compared with the reserved paths when it is opened. The server compares the open directory, and not only its
+//! path in the configuration. Objects beneath an open root are not compared, because the server does not follow links and mounts beneath a root
+//! (`root.rs`).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, makedev, openat, readlinkat, statx};
@@ -13,7 +14,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// The reserved paths of a server, which may change while it runs.
+/// The reserved paths of a server. They may change while the server runs.
 #[derive(Debug, Default)]
 pub struct ReservedPaths(RwLock<Reserved>);
 
@@ -28,8 +29,8 @@ pub struct Reserved {
     pub files: BTreeSet<PathBuf>,
     /// The subdirectory of the data directory in which datastores may be.
     pub datastores: Option<PathBuf>,
-    /// The directories, each by device and inode, in which the server can open files (Landlock); `None` if it can open all. The kernel does not let a
-    /// running server add one.
+    /// The directories in which the server can open files (Landlock), each by device and inode. `None` if the server can open files in all
+    /// directories. The kernel does not let a running server add a directory.
     pub openable: Option<BTreeSet<(u64, u64)>>,
 }
 
@@ -39,8 +40,8 @@ impl ReservedPaths {
         ReservedPaths(RwLock::new(reserved))
     }
 
-    /// Changes the reserved paths. Open roots are not checked again. The caller must close each open root, so that the root is checked when it is
-    /// next opened.
+    /// Changes the reserved paths. Open roots are not checked again. The caller must close each open root, because a root is checked only when it is
+    /// opened.
     pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -49,8 +50,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. The caller
-    /// uses this method for a directory that does not exist yet. [`crate::Root::open`] checks the directory again once it exists.
+    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. A caller
+    /// uses this method for a directory that does not exist yet. After the directory was made, [`crate::Root::open`] checks it again.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |path: &Path, above: &Path| {
@@ -72,7 +73,7 @@ impl ReservedPaths {
     /// Whether the server can open files in an open directory.
     ///
     /// # Errors
-    /// The error of a failed system call; the directory must not be served.
+    /// The error of a failed system call. Then the directory must not be served.
     pub(crate) fn is_openable(&self, root: BorrowedFd<'_>) -> io::Result<bool> {
         match &self.now().openable {
             None => Ok(true),
@@ -84,7 +85,7 @@ impl ReservedPaths {
     /// the directories above both. Also compares their paths within their file systems, which a bind mount does not change.
     ///
     /// # Errors
-    /// The error of a failed system call; the directory must not be served.
+    /// The error of a failed system call. Then the directory must not be served.
     pub(crate) fn overlap(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let reserved = self.now();
         if reserved.directories.is_empty() && reserved.certificates.is_empty() && reserved.files.is_empty() {
@@ -117,13 +118,13 @@ impl ReservedPaths {
 }
 
 impl Reserved {
-    /// Each reserved path, and whether it is a directory; nothing in a reserved directory may be served.
+    /// Each reserved path, and whether it is a directory. No file in a reserved directory may be served.
     fn all(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
         let directories = self.directories.iter().chain(&self.certificates).map(|path| (path, true));
         directories.chain(self.files.iter().map(|path| (path, false)))
     }
 
-    /// Compares the paths within file systems, because a directory may be mounted at more than one path.
+    /// Compares the paths within file systems, because a directory may be mounted at several paths.
     fn overlap_on_disk(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let mounts = std::fs::read("/proc/self/mountinfo")
             .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;

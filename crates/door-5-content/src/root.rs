@@ -1,4 +1,4 @@
-//! A datastore's root directory: everything else in the datastore is opened beneath its descriptor.
+//! A datastore's root directory. Every other object in the datastore is opened beneath the descriptor of the root directory.
 
 use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
 use crate::file_systems::stamping_file_system;
@@ -16,14 +16,14 @@ use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
-/// The open root directory of a datastore. Cheap to clone. While a `Root` exists, the file system cannot be unmounted.
+/// The open root directory of a datastore. A clone has the same descriptor. While a `Root` exists, the file system cannot be unmounted.
 #[derive(Clone, Debug)]
 pub struct Root {
     directory: Arc<OwnedFd>,
     tree: Tree,
 }
 
-/// How full a file system is, in bytes.
+/// The size and the free space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The size of the file system.
@@ -35,13 +35,13 @@ pub struct Usage {
 }
 
 impl Root {
-    /// Opens a datastore's directory, whose ACLs have this dialect. Links in `path` itself are followed, because the operator configured it. The
-    /// opened directory is compared with the reserved paths, not `path`.
+    /// Opens a datastore's directory. The ACLs in the datastore have this dialect. Links in `path` itself are followed, because the operator
+    /// configured the path. The server compares the opened directory, and not `path`, with the reserved paths.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory, [`Refusal::Reserved`] when the directory overlaps with a
-    /// reserved path, [`Refusal::NeedsRestart`] when the server cannot open files in it before it is started again.
-    // INVARIANT: S8. No client can reach through a datastore what the server itself reads or writes.
+    /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory, [`Refusal::Reserved`] when the directory overlaps
+    /// with a reserved path, [`Refusal::NeedsRestart`] when the server can open files in the directory only after a restart.
+    // INVARIANT: S8. No client can reach files of the server itself through a datastore.
     pub fn open(path: &str, acls: AclDialect, reserved: &ReservedPaths) -> Result<Root, Refusal> {
         let root = Root::open_own(path, acls)?;
         let fd = root.directory.as_fd();
@@ -56,7 +56,8 @@ impl Root {
         }
     }
 
-    /// As [`Root::open`] for any directory, also a reserved one. Without a further check, the caller must not serve clients from this directory.
+    /// As [`Root::open`], but for any directory, also a reserved directory. Without a further check, the caller must not serve clients from this
+    /// directory.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when `path` does not exist or is not a directory.
@@ -83,7 +84,7 @@ impl Root {
         Root { tree: Tree { acls, ..self.tree.clone() }, ..self.clone() }
     }
 
-    /// How full the file system of this directory is.
+    /// The size and the free space of the file system of this directory.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when the file system does not answer.
@@ -100,7 +101,7 @@ impl Root {
         &self.directory
     }
 
-    /// Opens the object at `path`. With [`CachedOnly`](crate::CachedOnly) only if the kernel need not wait for a disk.
+    /// Opens the object at `path`. With [`CachedOnly`](crate::CachedOnly), opens the object only if the kernel need not wait for a disk.
     ///
     /// # Refuses
     /// [`Refusal::Absent`] when there is no such object, and also when `path` leads through a link or into another file system.
@@ -128,8 +129,8 @@ impl Root {
         let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
         let opened = self.tree.state.known.check(relative, || open(OPENING_NOTHING));
         match opened.and_then(|()| open(NODE_FLAGS)) {
-            // If a component before the last is a file, the kernel always returns EAGAIN here. But such a path must be refused as fast as a path with
-            // an absent component, so that the time does not reveal a hidden file.
+            // If a component before the last component is a file, the kernel always returns EAGAIN here. But such a path must be refused as fast as a
+            // path with an absent component, because otherwise the time would reveal a hidden file.
             Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
             // The kernel does not have the whole path in memory, or does not support the flag (before Linux 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
@@ -159,10 +160,10 @@ impl Root {
         false
     }
 
-    /// Whether `path` still leads to `node`, which was found there.
+    /// Whether `path` still leads to `node`, which was found at this path.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when it leads to something else, or to nothing.
+    /// [`Refusal::ChangedMeanwhile`] when `path` leads to another object, or to no object.
     pub fn still_leads_to(&self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -182,7 +183,7 @@ impl Root {
         work()
     }
 
-    /// Opens the directory that `path` is or would be in; also returns the name in that directory.
+    /// Opens the parent directory of `path`, also if `path` does not exist. Also returns the name in that directory.
     ///
     /// # Refuses
     /// [`Refusal::ParentAbsent`] when there is no such directory, [`Refusal::IsRoot`] for the root.

@@ -15,7 +15,7 @@ use rustix::io::{self, Errno};
 /// The prefix of every reserved name.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
-/// How many random names are tried. A name has 64 random bits, so a second try is hardly ever needed.
+/// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
 const TRIES_MAX: usize = 4;
 
 /// A file or directory under a reserved name.
@@ -24,12 +24,12 @@ pub(crate) struct Temporary {
     directory: Node,
     name: String,
     kind: NodeKind,
-    /// Whether the object is removed when this value is dropped: false once the object has its final name.
+    /// Whether the object is removed when this value is dropped. The field is false once the object has its final name.
     to_remove: bool,
 }
 
 impl Temporary {
-    /// Makes an empty file that only the user of this process can open. The file is locked while it is being written, so that no process treats it as
+    /// Makes an empty file that only the user of this process can open. The file is locked during the upload, so no process treats the file as
     /// abandoned.
     pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -39,7 +39,7 @@ impl Temporary {
         })
     }
 
-    /// Makes an empty directory that only the user of this process can enter, and locks it as [`Temporary::file`] does.
+    /// Makes an empty directory that only the user of this process can enter, and locks the directory as [`Temporary::file`] locks a file.
     pub(crate) fn directory(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         Self::locked(directory, || {
             let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
@@ -52,8 +52,8 @@ impl Temporary {
         })
     }
 
-    /// Makes a file or directory and locks it. Before it is locked, another process may treat it as abandoned, and lock it or remove its name. If
-    /// that happens, another file or directory is made.
+    /// Makes a file or directory, and locks it. Before the lock, another process may treat the object as abandoned, and may lock it or remove its
+    /// name. If that happens, another file or directory is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
@@ -103,8 +103,8 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Exchanges the reserved name with the name of an object in `directory`, which has the reserved name afterwards. The caller must hold the mutex
-    /// for name changes.
+    /// Exchanges the reserved name with the name of an object in `directory`. Afterwards that object has the reserved name. The caller must hold the
+    /// mutex for name changes.
     pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
         let (here, there) = (self.directory.fd(), directory.fd());
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
@@ -120,12 +120,12 @@ impl Temporary {
         Ok(())
     }
 
-    /// From now on the object is content: it is not removed when this value is dropped.
+    /// Marks the object as content: the object is not removed when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.to_remove = false;
     }
 
-    /// From now on the object is removed when this value is dropped.
+    /// Marks the object for removal: the object is removed when this value is dropped.
     pub(crate) fn let_go(mut self) -> Self {
         self.to_remove = true;
         self
@@ -145,7 +145,7 @@ impl Temporary {
         match renamed {
             Ok(()) => self.to_remove = false,
             Err(Errno::EXIST) => return Err(Refusal::Exists(name.to_owned())),
-            // Some file systems (ZFS before 2.2, NFS) do not support `RENAME_NOREPLACE`.
+            // Some file systems (ZFS before 2.2, and NFS) do not support `RENAME_NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 return self.become_new_without_noreplace(name);
             }
@@ -154,8 +154,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// As [`Temporary::become_new`], but the object loses the name again if `still_there` refuses. Only a directory that is no longer empty keeps its
-    /// name.
+    /// As [`Temporary::become_new`], but the object loses the name again if `still_there` refuses. Exception: a directory that is no longer empty
+    /// keeps its name.
     pub(crate) fn become_new_if(
         &mut self,
         name: &str,
@@ -172,9 +172,9 @@ impl Temporary {
         }
     }
 
-    /// [`Temporary::become_new`] on file systems without `RENAME_NOREPLACE`. A file gets the name as a hard link, which never replaces anything.
-    /// Directories cannot have hard links, so the name of a directory is looked up before the rename. If another process takes the name in between,
-    /// the rename can replace only an empty directory.
+    /// [`Temporary::become_new`] for file systems without `RENAME_NOREPLACE`. A file gets the name as a hard link, because `link` never replaces an
+    /// existing entry. Directories cannot have hard links, so the name of a directory is looked up before the rename. If another process takes the
+    /// name in between, the rename can replace only an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {
@@ -185,7 +185,7 @@ impl Temporary {
             NodeKind::Directory => io::retry_on_intr(|| renameat(directory, &self.name, directory, name)),
         };
         match named {
-            // A file has two names now; the reserved one is removed when this value is dropped.
+            // A file now has two names. The reserved name is removed when this value is dropped.
             Ok(()) => self.to_remove = self.kind == NodeKind::File,
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {
                 return Err(Refusal::Exists(name.to_owned()));
@@ -207,7 +207,7 @@ impl Temporary {
 
     fn unnamed(&self, errno: Errno, name: &str) -> Refusal {
         match errno {
-            // The reserved name or the whole directory was removed, or a directory has got the name.
+            // The reserved name or the parent directory was removed, or the final name belongs to a directory now.
             Errno::NOENT | Errno::ISDIR => Refusal::ChangedMeanwhile(name.to_owned()),
             errno => Refusal::io(errno, "naming", name),
         }
@@ -223,7 +223,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks an object that is about to get a reserved name, so that no other process treats it as abandoned.
+/// Locks an object that will get a reserved name. The lock prevents that another process treats the object as abandoned.
 pub(crate) fn lock(node: &Node) {
     // Errors are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
@@ -282,6 +282,6 @@ mod tests {
         let lock = || flock(&other, FlockOperation::NonBlockingLockExclusive);
         assert_eq!(lock(), Err(Errno::WOULDBLOCK));
         drop(file);
-        assert_eq!(lock(), Ok(()), "its writer is gone");
+        assert_eq!(lock(), Ok(()), "no process writes to the pipe");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests on real directories. Only door 4 can make a permit, so these tests call the inner functions, which do not check a permit.
+//! Tests on real directories. Only door 4 can make a permit. So these tests call the inner functions, which do not check a permit.
 
 mod acls;
 mod changes;
@@ -67,7 +67,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Every name in a directory, also those that no listing shows.
+/// Every name in a directory, including names that no listing shows.
 pub(crate) fn names_on_disk(path: &Path) -> Vec<String> {
     let entries =
         std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

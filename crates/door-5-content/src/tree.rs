@@ -22,18 +22,18 @@ pub(crate) struct TreeState {
     pub(crate) syncs: DirectorySyncs,
     /// Paths that led to a file or directory at the last check.
     pub(crate) known: KnownPaths,
-    /// The id of the file system, if its times can be relied on: it is local, and not served by a program (FUSE).
+    /// The id of the file system, if its time stamps are reliable: the file system is local, and no program serves it (FUSE).
     pub(crate) stamping: Option<u64>,
-    /// The unique id of the mount, which is never used again; `None` before Linux 6.8.
+    /// The unique id of the mount. The kernel never uses this id again. `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
-    /// The directory of the root, which the helper process asks for. Only tests have none.
+    /// The directory of the root, which the helper process needs. `None` only in tests.
     pub(crate) directory: Option<Arc<OwnedFd>>,
 }
 
-/// The mutex for changes of names. To check which object has a name, and then to change the name, takes two system calls. Only the thread that has
-/// locked the mutex makes these calls, so no other thread can change the name between them. The mutex does not stop other processes. If another
-/// process changes the name before the check, the check notices it. The mutex contains the names that must not change even after a turn
-/// ([`ReservedNames`]).
+/// The mutex for changes of names. A change of a name takes two system calls: one checks which object has the name, and one changes the name. Only
+/// the thread that has locked the mutex makes these calls, so no other thread can change the name between them. The mutex does not stop other
+/// processes. If another process changes the name before the check, the check notices the change. The mutex contains the names that must not change
+/// even after a turn ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 

@@ -4,7 +4,7 @@ use crate::refuse::Refusal;
 use std::cell::Cell;
 use std::fmt;
 
-/// How many entries a request may process in trees, and for how long.
+/// How many entries in trees a request may process, and for how many seconds.
 pub struct TreeBudget<'b> {
     entries: u64,
     entries_left: Cell<u64>,
@@ -14,7 +14,7 @@ pub struct TreeBudget<'b> {
 }
 
 impl<'b> TreeBudget<'b> {
-    /// A budget of `entries` entries, and of `seconds` seconds from now on. `tick_millis` is a clock in milliseconds. `keep_going` returns whether a
+    /// A budget of `entries` entries, and of `seconds` seconds from now on. `tick_millis` is a clock in milliseconds. `keep_going` says whether a
     /// client still waits for the result.
     pub fn new(
         entries: u64,
@@ -27,7 +27,7 @@ impl<'b> TreeBudget<'b> {
         TreeBudget { entries, entries_left, until_millis, tick_millis, keep_going }
     }
 
-    /// No bound: for the operator, and for the server's own tasks.
+    /// A budget without limits, for the operator and for the server's own tasks.
     pub fn unlimited() -> Self {
         TreeBudget::new(u64::MAX, 0, || 0, &|| true)
     }
@@ -37,7 +37,7 @@ impl<'b> TreeBudget<'b> {
         self.entries_left.set(self.entries);
     }
 
-    /// Counts a member that the caller may see. Hidden members are not counted, because the limit would reveal them. Only the time limit bounds how
+    /// Counts a member that the caller may see. Hidden members are not counted, because their count would reveal them. Only the time limit bounds how
     /// many hidden members are examined.
     ///
     /// # Refuses
@@ -48,7 +48,7 @@ impl<'b> TreeBudget<'b> {
         Ok(())
     }
 
-    /// Checks that time is left, and that the client still waits.
+    /// Checks that time is left, and that the client still waits for the result.
     ///
     /// # Refuses
     /// [`Refusal::TooMuch`].

@@ -1,13 +1,13 @@
 //! The tree walk, which visits every member of a directory tree. The server uses tree walks for COPY, MOVE, DELETE, locks on trees, the propagation
 //! of ACLs, reviews and the count of a quota.
 //!
-//! A tree walk yields each member of a directory once, and then the end of the directory. It enters a directory only if the caller passes the permit
-//! to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
+//! A tree walk yields each member of a directory once, and then the end of the directory. A tree walk enters a directory only if the caller passes
+//! the permit to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
 //!
-//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and keeps
-//! one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and `abandoned.rs`
-//! removes the temporary objects of killed processes. `emptying.rs` and `abandoned.rs` need names that no tree walk yields: reserved names, and names
-//! that no path can contain.
+//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges one batch of members after the
+//! other, and keeps one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and
+//! `abandoned.rs` removes the temporary objects of killed processes. `emptying.rs` and `abandoned.rs` need names that no tree walk yields: reserved
+//! names, and names that no path can contain.
 
 use crate::list::{Listing, list, listing};
 use crate::names::LookedAt;
@@ -35,7 +35,7 @@ impl TreePath for StorePath {
     }
 }
 
-/// For the operator of the machine: paths may be longer than those of requests.
+/// A path as text, for the operator of the machine. Such a path may be longer than the paths of requests.
 impl TreePath for String {
     fn of_entry(&self, name: &str) -> Option<Self> {
         Some(if self.is_empty() { name.to_owned() } else { format!("{self}/{name}") })
@@ -67,37 +67,37 @@ pub struct Member<P> {
     pub node: Node,
 }
 
-/// Something that a tree walk yields for a directory.
+/// A result that a tree walk yields for a directory.
 #[derive(Debug)]
 pub enum Met<P> {
     /// A file, or a directory that may be entered.
     Member(Member<P>),
-    /// An entry whose path exceeds the limit for paths.
+    /// An entry with a path that exceeds the limit for paths.
     TooLong(Word),
     /// An entry that is never served: a link, a mount, a pipe, a socket or a device.
     Unserved,
     /// Something failed.
     Failed {
-        /// What failed, and how the tree walk goes on.
+        /// The step that failed. It says how the tree walk goes on.
         what: Failed,
         /// The path of the entry or directory that failed.
         path: P,
         /// The reason.
         why: Refusal,
     },
-    /// The end of the directory: the tree walk has yielded every entry. Entries whose names no path can contain were left out;
+    /// The end of the directory: the tree walk has yielded every entry. Entries with names that no path can contain were left out;
     /// [`Listing::each_unspelled`] visits these entries.
     Leave(Listing),
 }
 
-/// What failed in a tree walk.
+/// The step of a tree walk that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// An entry cannot be opened; the next one follows. Door 4 did not judge whether the caller may see the path of the entry.
+    /// An entry cannot be opened. The tree walk goes on with the next entry. Door 4 did not judge whether the caller may see the path of the entry.
     Entry,
-    /// The directory cannot be read to its end; the tree walk goes on in the directory above.
+    /// The directory cannot be read to its end. The tree walk goes on in the directory above.
     Directory,
-    /// The budget is used up at this member; the tree walk is over.
+    /// The budget is used up at this member. The tree walk ends.
     Budget,
 }
 
@@ -106,7 +106,7 @@ pub enum Failed {
 pub struct Unopened {
     /// The name in the directory.
     pub name: Word,
-    /// Whether it is a file or a directory.
+    /// Whether the member is a file or a directory.
     pub kind: NodeKind,
     /// The size of a file.
     pub bytes: u64,
@@ -172,11 +172,11 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         self.levels.last().map(|level| &*level.directory)
     }
 
-    /// Sorts the entries of the directory that was entered last: the tree walk yields these entries in the order of their names. For this, all names
-    /// of that directory are read into memory.
+    /// Sorts the entries of the directory that was entered last: the tree walk yields these entries in the order of their names. To sort them, the
+    /// tree walk reads all names of that directory into memory.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when it cannot be read.
+    /// [`Refusal::Io`] when the directory cannot be read.
     pub fn sort(&mut self) -> Result<(), Refusal> {
         let Some(level) = self.levels.last_mut() else { return Ok(()) };
         while level.read_on()? {}
@@ -211,7 +211,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
                         Met::Failed { what: Failed::Budget, path, why }
                     }
                 },
-                // The entry was removed meanwhile.
+                // The entry was removed after its name was read.
                 Err(Refusal::Absent(_)) => continue,
                 Err(Refusal::Special(_)) => Met::Unserved,
                 Err(why) => Met::Failed { what: Failed::Entry, path, why },
@@ -220,8 +220,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         }
     }
 
-    /// The next entry, without opening it, and its directory; `None` at the end of the tree walk. If only kinds and sizes are needed, this method
-    /// takes one system call for each file instead of four. The budget does not apply here.
+    /// The next entry and its directory; `None` at the end of the tree walk. The entry is not opened. This method returns only kinds and sizes, and
+    /// makes one system call for each file. [`TreeWalk::next`] makes four. The budget does not apply here.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read; the next call goes on in the same directory.
@@ -239,7 +239,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     /// its path exceeds the limit for paths.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when it cannot be opened.
+    /// [`Refusal::Io`] when the directory cannot be opened.
     pub fn enter_unopened(
         &mut self,
         directory: &Directory<P, C>,
@@ -278,7 +278,8 @@ impl<P: TreePath, C> Level<P, C> {
         }
     }
 
-    /// The next entry. At the end of a directory, fails if some of its entries could not be examined, because a copy must not omit them silently.
+    /// The next entry. At the end of a directory, this method fails if some entries of the directory could not be examined, because a copy must not
+    /// omit such entries without an error.
     fn next_or_unlisted(&mut self) -> Result<Option<Unopened>, Refusal> {
         match (self.next()?, self.listing.unreadable()) {
             (None, count @ 1..) => Err(Refusal::unlisted(&self.directory.path, count)),

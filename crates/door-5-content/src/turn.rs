@@ -1,4 +1,5 @@
-//! What a thread does with names in its turn: it checks that no other thread has reserved a name, and reserves names. They stay reserved after the turn.
+//! Names during the turn of a thread. The thread checks that no other thread has reserved a name, and reserves names. Names stay reserved after the
+//! turn.
 
 use crate::node::Node;
 use crate::refuse::Refusal;
@@ -19,8 +20,8 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Reserves two names: no other thread of this process changes them until the result is dropped, even after the turn has ended. `self` must be
-    /// the turn of the tree that contains `target`.
+    /// Reserves two names. Until the result is dropped, no other thread of this process changes the names, also after this turn has ended. `self`
+    /// must be the turn of the tree that contains `target`.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());
         let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));

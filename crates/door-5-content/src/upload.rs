@@ -1,4 +1,4 @@
-//! A file being uploaded: it is hidden until it is complete, and the old content stays until then.
+//! A file during its upload. The file is hidden until it is complete, and until then the old file keeps its content.
 
 use crate::acl_write;
 use crate::node::{Node, entry_name};
@@ -13,13 +13,13 @@ use rustix::fs::{
 };
 use rustix::io::{self, Errno};
 
-/// The most bytes that are copied through memory at once, if the kernel does not copy by itself.
+/// The maximum number of bytes that are copied through memory in one step, if the kernel cannot copy the bytes itself.
 const COPY_BYTES: usize = 1 << 20;
 
 /// Disk space is reserved in advance only for uploads of at least this many bytes.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// A file being uploaded. If an `Upload` is dropped before [`Upload::finish`], the uploaded bytes are removed.
+/// A file during its upload. If an `Upload` is dropped before [`Upload::finish`], the uploaded bytes are removed.
 #[derive(Debug)]
 pub struct Upload {
     temporary: Temporary,
@@ -29,7 +29,7 @@ pub struct Upload {
     fate: Fate,
 }
 
-/// What finishing an upload does.
+/// The effect of finishing an upload.
 #[derive(Debug)]
 enum Fate {
     New,
@@ -51,7 +51,7 @@ impl Upload {
         Self::begin_new(directory, name, from_start)
     }
 
-    /// As [`Upload::create`], but the name may be taken: [`Upload::finish_instead`] replaces the object that has it.
+    /// As [`Upload::create`], but another object may have the name. [`Upload::finish_instead`] replaces this object.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be stored.
@@ -66,11 +66,11 @@ impl Upload {
         Self::begin_hidden(directory, name, from_start)
     }
 
-    /// Starts an upload that replaces the content of `target`, which has this name. The new file keeps the old file's ACL, mode, owner and `user.`
-    /// attributes. If `target` has other names, they keep the old content.
+    /// Starts an upload that replaces the content of `target`, the file with this name. The new file keeps the old file's ACL, mode, owner and
+    /// `user.` attributes. If `target` has other names, these names keep the old content.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::WrongKind`] for a directory.
+    /// [`Refusal::ChangedMeanwhile`] when the name no longer belongs to `target`, [`Refusal::WrongKind`] for a directory.
     pub fn replace(
         permit: &AccessPermit,
         directory: &Node,
@@ -88,8 +88,8 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Whether the name is free is checked again when the upload is finished. It is checked here, too, so that no client sends a whole file in
-        // vain.
+        // Whether the name is free is checked here, because otherwise a client could send a whole file before the upload is refused. It is checked
+        // again when the upload is finished.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -114,10 +114,11 @@ impl Upload {
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
-    /// Checks that `bytes` bytes fit on the file system now: a client that announces more than fits is refused at once. Reserves nothing.
+    /// Checks that `bytes` bytes fit on the file system now. So a client that announces more bytes than fit is refused at once. This method reserves
+    /// no space.
     ///
     /// # Refuses
-    /// [`Refusal::NoSpace`] when there is not that much space.
+    /// [`Refusal::NoSpace`] when the file system does not have enough space.
     pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
         // If `fstatvfs` fails, the server notices a full disk only when bytes are written.
         let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
@@ -125,10 +126,11 @@ impl Upload {
         if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
     }
 
-    /// Lets the file system reserve space for the first `bytes` bytes of the file, if it can. `bytes` includes the bytes that were already written.
+    /// Asks the file system to reserve space for the first `bytes` bytes of the file, if the file system can do this. `bytes` includes the bytes that
+    /// were already written.
     ///
     /// # Refuses
-    /// [`Refusal::NoSpace`] when there is not that much space.
+    /// [`Refusal::NoSpace`] when the file system does not have enough space.
     pub fn make_room(&self, bytes: u64) -> Result<(), Refusal> {
         if bytes < ROOM_BYTES_MIN {
             return Ok(());
@@ -138,7 +140,7 @@ impl Upload {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                 Err(Refusal::io(errno, "making room for", &self.name))
             }
-            // Reserving is optional: the causes of other errors are noticed when bytes are written.
+            // A reservation is optional. If another error has a lasting cause, the later write of the bytes fails, too.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -158,8 +160,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends at most `at_most` bytes of a file, from `offset` on; returns how many were appended. If possible, the kernel copies the bytes without
-    /// passing them through this process, or the file system lets both files share the same blocks.
+    /// Appends at most `at_most` bytes of a file, from `offset` on, and returns how many bytes were appended. If possible, the kernel copies the
+    /// bytes without passing them through this process, or the file system lets both files share the same blocks.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
@@ -173,7 +175,7 @@ impl Upload {
                 self.bytes += copied as u64;
                 Ok(copied as u64)
             }
-            // The kernel cannot copy between these two file systems, or the file system does not support it.
+            // The kernel cannot copy between these two file systems, or the file system does not support the copy.
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 let mut buffer = vec![0; count.min(COPY_BYTES)];
                 let read = reader.read_at(offset, &mut buffer)?;
@@ -187,7 +189,7 @@ impl Upload {
     /// Sets the time at which the content was last modified, in seconds since the epoch.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the file system refuses it.
+    /// [`Refusal::Io`] when the file system refuses the change.
     pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
         let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let times = Timestamps {
@@ -207,7 +209,7 @@ impl Upload {
         self.bytes
     }
 
-    /// Gives the file its name once every byte is on the disk; returns the file.
+    /// Gives the file its name after every byte was written to the disk. Returns the file.
     ///
     /// # Refuses
     /// [`Refusal::Exists`] when the name was taken meanwhile, [`Refusal::ChangedMeanwhile`] when the object to replace no longer has the name.
@@ -215,11 +217,11 @@ impl Upload {
         self.finish_if(|| Ok(()), || Ok(()))
     }
 
-    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check; it runs under the mutex for name changes,
-    /// before the file gets its name. `still_there` is called under the same mutex, after a new file got its name. If `still_there` refuses, the file
-    /// loses the name again, because another process may have begun to remove the directory meanwhile. For a replacement, `still_there` is not
-    /// called: the new file has the ACL of the old one, so a user who may remove the old file may remove the new one. So the replacement stays, even
-    /// if the directory is moved meanwhile.
+    /// As [`Upload::finish`], unless `judge` or `still_there` refuses. `judge` is the caller's last check. `judge` runs under the mutex for name
+    /// changes, before the file gets its name. `still_there` is called under the same mutex, after a new file got its name. If `still_there` refuses,
+    /// the file loses the name again, because another process may have begun to remove the directory meanwhile. For a replacement, `still_there` is
+    /// not called, because the new file has the ACL of the old file: a user who may remove the old file may also remove the new file. So the
+    /// replacement stays, even if the directory is moved meanwhile.
     ///
     /// # Refuses
     /// The refusals of [`Upload::finish`], `judge` and `still_there`. After a refusal nothing has changed.
@@ -256,7 +258,7 @@ impl Upload {
 /// How many times the ACL of the old file is copied again before the rename, if the ACL keeps changing.
 const RENEWALS_MAX: usize = 4;
 
-/// Puts the new file in the place of the old one, `target`. When the upload began, the ACL of the old file was copied to the new file. If a client
+/// Puts the new file in the place of the old file, `target`. When the upload began, the ACL of the old file was copied to the new file. If a client
 /// changed the ACL of the old file during the upload, the new file must get the changed ACL. So the ACL of `target` is compared with the copied ACL
 /// just before the rename. The ACL is compared once more just after the rename, because
 /// another process may have changed the ACL between the comparison and the rename. A later change is refused, because the old file has no name any
@@ -269,8 +271,8 @@ fn replace<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
-    // The file is synced before the rename. Otherwise a power cut may leave the new file with the old ACL, after a client was told that the ACL is
-    // changed.
+    // The file is synced before the rename. Without this sync, a power cut after a change of the ACL was acknowledged could leave the new file with
+    // the old ACL.
     let mut renew = || {
         let now = Preserved::of(target)?;
         let differs = now != preserved;
@@ -285,7 +287,7 @@ fn replace<E: From<Refusal>>(
     judge()?;
     turn.may_change(&directory, name)?;
     directory.still_is(name, target)?;
-    // The ACL may change again during the sync, so it is compared again.
+    // The ACL may change again during the sync. So the ACL is compared again.
     for _ in 0..RENEWALS_MAX {
         if !renew()? {
             break;

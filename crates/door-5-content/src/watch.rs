@@ -54,7 +54,7 @@ pub struct Watch {
 /// The queue of reports. Only a process with CAP_SYS_ADMIN may ask for reports of a whole file system.
 enum Reports {
     Own(Fanotify),
-    /// The helper process asks for them, on this connection.
+    /// The helper process requests the reports, on this connection.
     OfHelper(OwnedFd, Connection),
 }
 
@@ -70,7 +70,7 @@ impl Reports {
         made.map(Reports::Own).map_err(|why| why.to_string())
     }
 
-    /// Asks for reports of all changes on the file system of a directory; returns whether they come.
+    /// Requests reports of all changes on the file system of a directory. Returns whether the kernel sends the reports.
     fn follow(&self, directory: BorrowedFd<'_>) -> bool {
         match self {
             Reports::Own(group) => {
@@ -159,7 +159,7 @@ impl Watch {
         self.last_event.load(Ordering::Acquire)
     }
 
-    /// Whether no change of an object was reported since the event with this number.
+    /// Whether no change of an object was reported after the event with this number.
     pub(crate) fn is_quiet(&self, inode: u64, since: u64) -> bool {
         self.last_of(inode) <= since
     }
@@ -174,12 +174,12 @@ impl Watch {
         last.max(self.last_of_all.load(Ordering::Acquire))
     }
 
-    /// Gives every object another version, because any may have changed.
+    /// Gives every object another version, because any object may have changed.
     fn lose(&self) {
         self.note(Some(&self.last_of_all));
     }
 
-    /// Notes an event, for one slot or for all objects. Called only under the lock of `followed`.
+    /// Notes an event, for one slot or for all objects. The caller must hold the lock of `followed`.
     fn note(&self, of: Option<&AtomicU64>) {
         let number = self.last_event.load(Ordering::Relaxed) + 1;
         // The slot gets the number before `last_event` does. So a thread that reads the number from `last_event` also finds it in the slot.
@@ -226,7 +226,7 @@ fn inode_of(event: &[u8]) -> Option<u64> {
     }
     let head = usize::from(u16::from_ne_bytes(*event.get(6..)?.first_chunk()?));
     let info = event.get(head..)?;
-    // The layout: kind, a byte of padding, length; the id of the file system; length and kind of the handle.
+    // The layout of the event: kind, a byte of padding, length; the id of the file system; length and kind of the handle.
     if info.first() != Some(&IS_FID) {
         return None;
     }

@@ -1,5 +1,5 @@
 //! The access log: one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. The log contains no
-//! secret. Control characters in a path are escaped, so that an event is always one line.
+//! secret. Control characters in a path are escaped. So an event is always one line.
 
 use crate::issued::record_of;
 use crate::log_lines::{self, Loss};
@@ -15,35 +15,35 @@ use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many events may wait for the writer.
+/// The maximum number of events that wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer waits for further events after the first event. Waking the thread for each event would cost more than writing the event.
+/// How long the writer waits for further events after the first event. To wake the thread for each event would take more time than to write the
+/// event.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// Passes events to a thread that writes them, so that a slow terminal delays no request, and the time of a request does not depend on
-/// its log line.
+/// Passes events to a thread that writes them. So a slow terminal delays no request, and the time of a request does not depend on its log line.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
-    /// The maximum number of lines per second for failed logins, and for other events that anybody can cause.
+    /// The maximum number of lines per second for failed logins, and for other events that any client can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
     /// Notified when an event comes into the empty queue.
     begun: Condvar,
-    /// Held while writing, so that lines stay in order.
+    /// Held during a write, because lines must stay in order.
     writing: Mutex<Writing>,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events without a line: the queue was full, there were too many refusals, or the line could not be written.
+    /// The number of events without a line in the log: the queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
-    /// The second of the last event that anybody can cause, and the counts of such events in that second.
+    /// The second of the last event that any client can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),
 }
 
-/// Counts of events that anybody can cause without a valid credential.
+/// Counts of events that any client can cause without a valid credential.
 #[derive(Default)]
 struct Refusals {
     failed_logins: u64,
@@ -51,9 +51,9 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// Why the line of an event is left out; `None` if the line is written. Anybody can send requests over plain HTTP, and cause refusals without a
-    /// valid credential, so the lines of these events are limited. Failed logins have a separate limit, so that a flood of other refusals does not
-    /// hide them. The delay after failed logins keeps each address far below this limit.
+    /// The reason why the line of an event is left out; `None` if the line is written. Any client can send requests over plain HTTP, and cause
+    /// refusals without a valid credential. So the number of such lines is limited. Failed logins have a separate limit, because a flood of other
+    /// refusals must not hide them. The delay after failed logins keeps each address far below this limit.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);
@@ -77,7 +77,7 @@ impl Waiting {
     }
 }
 
-/// The buffers of the writer, which are used again for each write.
+/// The buffers of the writer, which are reused for each write.
 #[derive(Default)]
 struct Writing {
     events: Vec<Event>,
@@ -130,7 +130,7 @@ impl AccessLog {
         let unwritten = log_lines::write(text);
         text.clear();
         if unwritten > 0 {
-            // The first line has the count of the lines that were lost before. If no line was written, that count must be reported later.
+            // The first line contains the number of lines that were lost before. If no line was written, this number must be reported later.
             let before = if unwritten == count { before } else { 0 };
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).lost += unwritten + before;
         }
@@ -162,15 +162,16 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds the JSON line by hand, because a line is written for every request. A tree of JSON values would take as much time as all five doors.
+/// Builds the JSON line without a tree of JSON values, because a line is written for every request. To build such a tree would take as much time as
+/// all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
-    // An event of the server's own work has no request id.
+    // An event about the server's own work has no request id.
     if event.id != RequestId::default() {
         let _ = write!(line, r#","request":"{}""#, event.id);
     }
     if !event.proxy_id.is_empty() {
-        // The id from a proxy has only letters, digits and `-._`, so it needs no escaping.
+        // The id from a proxy contains only letters, digits and `-._`. So it needs no escaping.
         let _ = write!(line, r#","proxy_request":"{}""#, event.proxy_id);
     }
     for (name, text) in [
@@ -192,7 +193,7 @@ fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
             line.extend_from_slice(text.as_bytes());
             line.push(b'"');
         } else {
-            // Writing to memory does not fail.
+            // Writing to memory never fails.
             let _ = serde_json::to_writer(&mut *line, text);
         }
     }
@@ -214,7 +215,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
         false => format!(" {}: {}", event.code, event.reason),
     };
     let text = format!("{peer} {authid} {verb} {target} {status}{reason}");
-    // A terminal obeys control characters, so they are escaped.
+    // A terminal obeys control characters. So control characters are escaped.
     let _ = write!(line, "{time} {} {bytes} bytes, {millis} ms", visible(&text));
     let _ = match lost_before {
         0 => writeln!(line),
@@ -222,7 +223,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// Drops all events: for commands that ask the doors but serve no client.
+/// Drops all events. This is for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

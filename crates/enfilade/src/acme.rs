@@ -1,7 +1,7 @@
-//! Certificates of a public certificate authority (ACME, RFC 8555): the server obtains one for the names of `[tls] acme`, and renews it.
+//! Certificates of a public certificate authority (ACME, RFC 8555). The server obtains a certificate for the names in `[tls] acme`, and renews it.
 //!
-//! Servers that share a data directory share the account and the certificate: one server obtains the certificate, and each server answers the
-//! challenges. In a fleet, one member obtains the certificate for all (`fleet.rs`).
+//! Servers that share a data directory share the account and the certificate. One server obtains the certificate, and each server answers the
+//! challenges. In a fleet, one member obtains the certificate for all members (`fleet.rs`).
 
 mod answers;
 mod challenge;
@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often the certificate is checked. The time is short, so that a lost certificate file is soon replaced.
+/// How often the certificate is checked. The interval is short, because a lost certificate file must be replaced soon.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// The waits after the first, second, third and every later failure. Let's Encrypt allows at most five failed validations of a name in an hour.
+/// The waits after the first, second, third and every later failure. Let's Encrypt allows at most five failed validations of a name in one hour.
 const WAITS: [Duration; 4] = [
     Duration::from_secs(60),
     Duration::from_secs(900),
@@ -61,32 +61,32 @@ struct Client {
     answers: Arc<Answers>,
     /// The kinds of challenges that this server can answer.
     challenges: Vec<Challenge>,
-    /// The fleet, whose members share the certificate; `None` if this machine is not a member.
+    /// The fleet that shares the certificate. `None` if this machine is not a member of a fleet.
     fleet: Option<OfFleet>,
-    /// For the metrics, which show the state of the certificate.
+    /// The faces, for the metrics about the certificate.
     faces: Faces,
 }
 
-/// The directory for the account, the answers to challenges and the record, in the data directory.
+/// The directory in the data directory for the account, the answers to challenges and the record.
 fn place(data: &Path) -> PathBuf {
     data.join("acme")
 }
 
-/// The path of the bundle for the names in `[tls] acme`; `None` if there are no names, or if a crt-list names the certificates.
+/// The path of the bundle for the names in `[tls] acme`. `None` if there are no names, or if a crt-list contains the certificates.
 pub(crate) fn bundle(config: &Config, data: &Path) -> Option<PathBuf> {
     let first = config.tls.acme_names().first()?;
     let CertificatePlace::Directory(own) = config.tls.place(data) else { return None };
-    // Only a member of a fleet can have this key.
+    // Only a member of a fleet can have the setting `[fleet] etcd`.
     let directory = if config.fleet.etcd.is_some() { shared_certificates::directory(data) } else { own };
     Some(directory.join(format!("acme-{}", self_made::file_of(first))))
 }
 
-/// Whether an authority may validate names with handshakes. A member of a fleet also answers for the certificates that other members order.
+/// Whether an authority may validate names with handshakes. A member of a fleet also answers the challenges of certificates that other members order.
 pub(crate) fn is_asked(home: &Home) -> bool {
     home.config.tls.acme.is_some() || home.facts.server.is_some()
 }
 
-/// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. A caller notifies `again` to make the task try at once.
+/// Starts the task that obtains and renews the certificate, if `[tls] acme` has names. If a caller notifies `again`, the task tries at once.
 pub(crate) fn follow(
     home: &Home,
     faces: &Faces,
@@ -119,7 +119,7 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// The wait after a failure, which had this number of failures before it.
+/// The wait after a failure. `failures` is the number of earlier failures.
 fn wait_after(failures: usize) -> Duration {
     WAITS.get(failures).or(WAITS.last()).copied().unwrap_or(LOOK_EVERY)
 }
@@ -155,19 +155,20 @@ impl Client {
 
     /// Shows the state of the certificate in the metrics. `next` is the time of the next attempt after a failure, in seconds since the epoch.
     ///
-    /// The record says whether the last attempt failed. Another server of this data directory, or an earlier process, may have made that attempt.
+    /// The record says whether the last attempt failed. Another server of this data directory, or an earlier process, may have made the last attempt.
     fn measure(&self, next: Option<i64>) {
         let Record { obtained, failed, .. } = Record::read(&self.data);
         let has_failed = next.is_some() || failed.is_some() && self.is_due();
         self.faces.metrics().set_acme(AcmeState { obtained, has_failed, next });
     }
 
-    /// Obtains a certificate if one is due. After a failure another kind of challenge is tried. In a fleet, the failures of all members count.
+    /// Obtains a certificate if the certificate is due. After a failure, the next attempt uses another kind of challenge. In a fleet, the failures of
+    /// all members count.
     async fn attempt(&self, failures: &mut usize, is_asked: bool) -> anyhow::Result<()> {
         if !self.is_due() {
             return Ok(());
         }
-        // If another server holds the lock, it obtains the certificate, and the next check of this server finds the certificate.
+        // If another server holds the lock, that server obtains the certificate. The next check of this server finds the certificate.
         let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
             return Ok(());
         };
@@ -175,7 +176,7 @@ impl Client {
             Some(fleet) => match fleet.take(is_asked).await {
                 Ok(Some(taken)) => Some(taken),
                 Ok(None) => return Ok(()),
-                // This is no failure at the authority: the next check tries again.
+                // This is not a failure at the authority, so the next check tries again.
                 Err(why) => {
                     output::note(&format!(
                         "warning: this member cannot order the certificate for {} now: {why:#}",
@@ -203,9 +204,9 @@ impl Client {
         obtained
     }
 
-    /// Orders a certificate, and puts it into its place.
+    /// Orders a certificate, and stores it at its path.
     async fn order(&self, failures: usize, taken: Option<&Taken<'_>>) -> anyhow::Result<()> {
-        // The key of the certificate is never written into a datastore.
+        // The key of the certificate must never be written into a datastore.
         let (place, data, source) = (self.place.clone(), self.data.clone(), Arc::clone(&self.source));
         let check = move || refuse_exposed(written_to(&place), &data, enfilade_admin::roots(&*source)?);
         tokio::task::spawn_blocking(check).await??;
@@ -255,7 +256,7 @@ impl Client {
         Ok(())
     }
 
-    /// The kind of challenge for the next attempt: the kind that last worked, and after each failure the next kind of the list.
+    /// The kind of challenge for the next attempt. It is the kind that worked last. After each failure, it is the next kind in the list.
     fn kind(&self, failures: usize) -> Challenge {
         let worked = Record::read(&self.data).challenge;
         let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How often the records of the users' activity are adapted to the configuration. At the same time, each user without
-/// such a record gets one.
+/// The interval at which the records of the users' activity are adapted to the configuration. In the same step, each user without such a record gets
+/// one.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;
@@ -36,7 +36,7 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
         rules: home.passwords.clone(),
     };
     let (logins, queue) = sync_channel(QUEUE);
-    // If users do not become inactive, no login is recorded: without this sender, the thread ends after it has adapted the records once.
+    // If users do not become inactive, no login is recorded. Without this sender, the thread ends after it has adapted the records once.
     let logins = (home.passwords.inactive_days != 0).then_some(logins);
     let writer = activities.clone();
     std::thread::Builder::new().name("logins".into()).spawn(move || writer.write(&queue))?;
@@ -60,11 +60,11 @@ impl Activities {
         change(&ChangeContext { passwords: &self.rules, ..server })
     }
 
-    /// Adapts the records now and every hour. In between, records the logins of the users in the queue.
+    /// Adapts the records now and every hour. Between these times, records the logins of the users in the queue.
     fn write(&self, queue: &Receiver<UserId>) {
         loop {
             let began = clock::now();
-            // A warning for every login would fill the log.
+            // Only the first failure is logged, because a warning for every login would fill the log.
             let mut is_told = false;
             let mut told = |done: Result<(), enfilade_admin::Error>| {
                 if let Err(why) = done

@@ -1,4 +1,4 @@
-//! Makes backups of a whole installation (facts, keys, certificates, configuration), for a command or in a server.
+//! Makes backups of a whole installation (facts, keys, certificates, configuration). A command or the server uses this module.
 
 mod parts;
 pub(crate) mod schedule;
@@ -26,7 +26,7 @@ const TRIES: usize = 5;
 pub(crate) enum Target<'a> {
     /// A new directory.
     Directory(&'a Path),
-    /// One file, encrypted if there is a [`Lock`].
+    /// One file, which is encrypted if there is a [`Lock`].
     Archive(&'a Path, Option<Lock>),
 }
 
@@ -49,7 +49,7 @@ impl Target<'_> {
 pub(crate) struct Made {
     pub(crate) manifest: Manifest,
     pub(crate) bytes: u64,
-    /// Files that are not in the backup, because this user cannot read them, and the server does not use them.
+    /// Files that are not in the backup. The user of this process cannot read these files, and the server does not use them.
     pub(crate) left_out: Vec<PathBuf>,
 }
 
@@ -70,8 +70,8 @@ impl Made {
 /// Makes a backup. `more` returns further files for the backup. `progress` gets the number of records that were read from the store, and the number
 /// of all records.
 ///
-/// All other files are read once before and once after the records of the store are copied. A file must have the same content both times, so that all
-/// parts of the backup are from the same moment.
+/// All other files are read once before and once after the records of the store are copied. A file must have the same content both times, because all
+/// parts of the backup must be from the same moment.
 pub(crate) fn make(
     installation: &Installation,
     lmdb: &Lmdb,
@@ -108,7 +108,7 @@ fn try_to_make(
     let Parts { mut items, outside, left_out } = Parts::of(installation)?;
     items.extend(more()?);
     let now = clock::now().unix_seconds;
-    // The records are gathered in an unnamed file in the data directory, so that an encrypted backup leaves no readable copy in another place.
+    // The records are collected in an unnamed file in the data directory. So an encrypted backup leaves no readable copy at another place.
     let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
         .context("the records of the store (the facts) cannot be copied")?;
     refuse_missing(installation, lmdb, &items)?;
@@ -135,7 +135,7 @@ pub(crate) fn key_files(installation: &Installation) -> Result<Vec<Item>, Backup
     Ok(items.into_iter().filter(|item| item.entry.path.starts_with("keys/")).collect())
 }
 
-/// The files that people edit and of which the facts have records. A backup must contain each of them.
+/// The files that people edit and from which the facts have records. A backup must contain each of these files.
 pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
     Ok(rows.into_iter().map(|(file, _)| file).collect())
@@ -150,7 +150,7 @@ pub(crate) fn missing<'e>(
     followed.into_iter().filter(is_missing).collect()
 }
 
-/// Refuses a backup that lacks a file that the server has read: after a restore, the content of that file would be lost.
+/// Refuses a backup without a file that the server has read, because after a restore the content of that file would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);
     let entries = items.iter().map(|item| &item.entry);
@@ -175,7 +175,7 @@ fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> a
     Ok(())
 }
 
-/// The path in a form that does not depend on the working directory.
+/// The path as an absolute path, which does not depend on the working directory.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

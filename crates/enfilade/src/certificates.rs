@@ -1,4 +1,5 @@
-//! The certificates of the server: loads them at the start, reads their keys at handshakes, and replaces certificates and keys while the server runs.
+//! The certificates of the server. This module loads the certificates at the start, reads their keys at handshakes, and replaces certificates and
+//! keys while the server runs.
 
 mod served;
 mod ticket_keys;
@@ -28,7 +29,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio_rustls::rustls::ServerConfig;
 use told::{TOLD_MAX, listed, unusable, warn};
 
-/// The maximum number of parsed keys in memory; each takes about 4 KiB.
+/// The maximum number of parsed keys in memory. Each key takes about 4 KiB.
 const HOT_MAX: usize = 16_384;
 
 /// The files of the configured certificates, and their parsed keys. Several snapshots of the certificates use the same `Keeper`, one after the other.
@@ -49,7 +50,7 @@ pub(crate) struct Keeper {
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
     /// Limits how many keys are read at the same time. A handshake waits for this semaphore only if the handshake needs a key from a file.
     turns: Semaphore,
-    /// Files that could not be used by a handshake, with the reason: each is logged once, not once for each handshake.
+    /// Files that a handshake could not use, with the reason. Each file is logged once, and not for each handshake.
     told: Mutex<HashMap<String, String>>,
 }
 
@@ -93,7 +94,7 @@ impl Keeper {
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
     }
 
-    /// The place of the certificates.
+    /// The directory or crt-list of the certificates.
     pub(crate) fn place(&self) -> &CertificatePlace {
         self.files.place()
     }
@@ -118,7 +119,7 @@ impl Keeper {
         Ok((looked.certificates, looked.bad))
     }
 
-    /// Writes the index of the certificates to its file, for the next start. Without this file, the next start only takes longer.
+    /// Writes the index of the certificates to its file, for the next start. If the file cannot be written, the next start only takes longer.
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {
@@ -129,13 +130,13 @@ impl Keeper {
         }
     }
 
-    /// Reads every key. The caller must remove the unusable certificates, so that the server uses other certificates with the same names.
+    /// Reads every key. The caller must remove the unusable certificates. Then the server uses other certificates with the same names.
     pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
         self.files.verify(certificates, threads(), done)
     }
 
-    /// The TLS configuration for a handshake: from the memo, or read now, in a thread for blocking work. Handshakes that need the same file at the
-    /// same time share one read.
+    /// The TLS configuration for a handshake. It comes from the memo, or is read now, in a thread for blocking work. Handshakes that need the same
+    /// file at the same time share one read.
     pub(crate) async fn config(self: &Arc<Self>, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let key = self.memo.key(permit, &self.digest);
         if let Some(ready) = self.memo.get(key).filter(|ready| ready.is_good(clock::now().unix_seconds)) {
@@ -180,8 +181,8 @@ impl Keeper {
     }
 }
 
-/// The certificate files of a place, with the configured directory of issuers. With a data directory, a directory of certificates also has the files that
-/// all members of the fleet serve.
+/// The certificate files in a directory or crt-list, with the configured directory of issuers. If the data directory is given, the result for a
+/// directory of certificates also contains the certificate files of the fleet.
 pub(crate) fn files(
     place: CertificatePlace,
     tls: &TlsConfig,
@@ -194,10 +195,10 @@ pub(crate) fn files(
     Ok(CertificateFiles::new(place, digest, terms.with_shared(shared.as_deref())))
 }
 
-/// Reads the leaf of every certificate. Fails whenever a server could not start with these certificates.
+/// Reads the leaf of every certificate. Fails if a server could not start with these certificates.
 fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> anyhow::Result<Looked> {
     let looked = files.look(rules, known, clock::nanos()).with_context(|| unusable(files.place()))?;
-    // With one usable certificate the server can answer; the others are verified later.
+    // With one usable certificate, the server can answer. The other certificates are verified later.
     if let Err(unusable) = files.first_usable(&looked.certificates) {
         bail!(
             "there is no usable certificate in {}: {}{}",
@@ -209,7 +210,7 @@ fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> an
     Ok(looked)
 }
 
-/// Reads the certificates as the start of a server would, and fails as this start would. Returns `None` if the start would make the first
+/// Reads the certificates as a server would at its start. Fails if the start would fail. Returns `None` if the start would make the first
 /// certificate.
 pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(CertificateFiles, Looked)>> {
     let place = tls.place(data);
@@ -248,7 +249,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Logs bad certificates, at most [`TOLD_MAX`] of them, and what clients get in their place.
+/// Logs bad certificates, at most [`TOLD_MAX`] of them. The message says what clients get instead of the certificate.
 pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: &Keeper) {
     for bad @ BadCertificate { file, why } in bad.iter().take(TOLD_MAX) {
         let is_in_memory = |file: &CertificateFile| keeper.memo.can_serve(file, &keeper.digest);

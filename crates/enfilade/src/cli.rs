@@ -60,7 +60,7 @@ impl Cli {
         Self::try_parse()?.checked()
     }
 
-    /// Refuses an option that is excluded by one value of another argument: clap has no such rule.
+    /// Refuses an option that conflicts with one value of another argument, because clap has no rule for this.
     fn checked(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
@@ -119,12 +119,12 @@ pub(crate) enum Command {
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
-    /// Applications that other servers serve, and for which this server decides
+    /// Applications behind a proxy of another make; this server decides about the requests to them
     #[command(subcommand)]
     Application(Application),
     /// Print a configuration with which a proxy of another make asks this server for decisions
     Integrate(Integrate),
-    /// Read questions from standard input, one JSON value per line, and write the decisions
+    /// Read questions about requests to applications from standard input, one JSON value per line, and write the decisions
     Decide(Decide),
     /// ACLs on files and directories
     #[command(subcommand)]
@@ -152,15 +152,15 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Check configuration, certificates, facts and datastores without serving; exits with 1 on an error
     Doctor,
-    /// Write an archive (tar) with what is needed to examine a problem: checks, settings, metrics, log; it contains no secrets
+    /// Write a tar archive with data for the examination of a problem: checks, settings, metrics and log; the archive contains no secrets
     SupportBundle {
         /// The new file
         file: PathBuf,
-        /// How many lines of the journal it contains
+        /// How many lines of the journal the archive contains
         #[arg(long, value_name = "N", default_value_t = 5_000)]
         log_lines: u32,
     },
-    /// Ask the running server whether it is ready, at `[operations] listen`; exits with 1 if it is not, for health checks of containers
+    /// Ask the running server at `[operations] listen` whether it is ready; exits with 1 if the server is not ready; for health checks of containers
     Ready,
     /// Show the reference: configuration keys, limits, refusal codes, metrics, routes and commands of this program
     Reference {
@@ -184,11 +184,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Penalties {
-    /// List the addresses and names that are delayed or refused after failed logins, and until when
+    /// List the addresses and names with a delay or refusal after failed logins, and the time at which the delay or refusal ends
     List,
     /// Forget failed logins, so that the address or name is no longer delayed or refused
     Clear {
-        /// An address, whose network is cleared, too; or a name, as `list` prints it [default: all addresses and names]
+        /// An address (its network is cleared, too), or a name as `list` prints it [default: all addresses and names]
         #[arg(value_name = "ADDRESS|USER")]
         subject: Option<String>,
     },
@@ -196,7 +196,7 @@ pub(crate) enum Penalties {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Show the keys: the use of each, and until when tokens may need it
+    /// Show the keys, the use of each key, and the time until which tokens may need it
     List,
     /// Create missing keys: the primary key, which signs tokens, and the staged key, which becomes the primary key at the next rotation
     Init {
@@ -301,12 +301,12 @@ pub(crate) enum User {
         #[arg(long)]
         force: bool,
     },
-    /// Show every way to log in as a user, and whether each way works: password, tokens, keys, trusts, sessions; also show the roles of the user
+    /// Show every way to log in as a user (password, tokens, keys, trusts, sessions), whether each way works, and the roles of the user
     Access {
         /// NAME@REALM
         user: Userid,
     },
-    /// Remove a user with all tokens, memberships and roles; a later user of the same name gets none of them
+    /// Remove a user with all tokens, memberships and roles; a later user with the same name gets none of these
     #[command(aliases = ["delete", "rm"])]
     Remove {
         /// NAME@REALM
@@ -399,14 +399,14 @@ pub(crate) struct Assignment {
     pub(crate) role: String,
 }
 
-/// Where a role is assigned.
+/// The place of a role assignment.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct On {
     /// On a path: /, /datastore/NAME, /application/NAME, or a path below it
     #[arg(long, value_parser = role_path)]
     pub(crate) path: Option<RolePath>,
-    /// On a project: NAME, NAME@DOMAIN or its id
+    /// On a project: NAME, NAME@DOMAIN, or the id of the project
     #[arg(long)]
     pub(crate) project: Option<String>,
     /// On a domain
@@ -446,7 +446,7 @@ pub(crate) enum RoleCommand {
     },
     /// Show all assignments
     List {
-        /// Show the assignments on projects, domains and the system, instead of those on paths
+        /// Show the assignments on projects, domains and the system, instead of the assignments on paths
         #[arg(long)]
         named: bool,
     },
@@ -484,8 +484,8 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, with a name as in `acl set`. A download needs read-data; read also includes execute, the attributes and the ACL. If nothing exists
-    /// at the path, write-data stands for the creation of a file, and add-subdirectory for the creation of a directory
+    /// The right, with a name as in `acl set`. A download needs read-data; the right read also includes execute, the attributes and the ACL. If
+    /// nothing exists at the path, write-data stands for the creation of a file, and add-subdirectory for the creation of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
     /// Explain the access of a session for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token
@@ -493,13 +493,13 @@ pub(crate) struct Explain {
     pub(crate) project: Option<String>,
 }
 
-/// Makes the group of the options that change a record. The command needs at least one of them; otherwise it would report a change although it made
-/// none.
+/// Makes the group of the options that change a record. The command needs at least one of these options. Otherwise the command would report a change
+/// although it made none.
 fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
     ArgGroup::new("changes").args(options).required(true).multiple(true)
 }
 
-/// Parses the path of a role. If the text is the bare name of a datastore, the error names the path that is probably meant.
+/// Parses the path of a role. If the text is only the name of a datastore, the error contains the path that the user probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = match text.strip_prefix("/applications/") {

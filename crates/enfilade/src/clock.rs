@@ -1,4 +1,4 @@
-//! The only module that reads clocks.
+//! The only module that may read clocks.
 
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_passage::{Clock, ClockSets};
@@ -29,7 +29,7 @@ fn millis(id: ClockId) -> i64 {
 }
 
 fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
-    // A clock before 1970 is read as 0, so that nothing counts as expired.
+    // A clock before 1970 is read as 0. So nothing counts as expired.
     Clocks {
         unix_seconds: unix_millis.div_euclid(1_000).max(0),
         tick_millis: u64::try_from(tick_millis).unwrap_or(0),
@@ -43,14 +43,15 @@ pub(crate) fn now() -> Clocks {
     reading(wall_millis(), millis(ClockId::Boottime))
 }
 
-/// Nanoseconds since the epoch, for comparison with times of files.
+/// Nanoseconds since the epoch, which are compared with the times of files.
 pub(crate) fn nanos() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// How far the wall clock and the boot-time clock are ahead of the coarse monotonic clock. The coarse monotonic clock is the cheapest to read, and at
-/// most 4 ms late. The offsets change only when a clock is set or the machine sleeps, so it is enough to measure them ten times a second.
+/// How far the wall clock and the boot-time clock are ahead of the coarse monotonic clock. The coarse monotonic clock takes the least time to read,
+/// and is at most 4 ms late. The offsets change only when a clock is set or the machine sleeps. So it is enough to measure the offsets ten times a
+/// second.
 struct Ahead {
     looked: AtomicI64,
     unix: AtomicI64,
@@ -101,14 +102,15 @@ pub(crate) fn reading_mirror(is_current: impl Fn(&Clocks) -> bool + Send + Sync 
     })
 }
 
-/// When the timer ends, in seconds since the epoch: in the year 4147. The timer only exists to be cancelled when the clock is set.
+/// The time at which the timer ends, in seconds since the epoch: in the year 4147. The timer never ends in practice. It is only needed because the
+/// kernel cancels it when the clock is set.
 const FAR_SECONDS: i64 = 1 << 36;
 
-/// A function that counts how often the wall clock was set since this call. When the clock is set, the kernel cancels each timer that waits for a
-/// time of day, and the next read of the timer returns an error. If no timer can be created, every call counts as a change.
+/// Returns a function that counts how often the wall clock was set since the call of `sets`. When the clock is set, the kernel cancels each timer
+/// that waits for a time of day, and the next read of the timer returns an error. If no timer can be created, every call counts as a change.
 pub(crate) fn sets() -> ClockSets {
     let timer = timer().ok();
-    // The timer is read and the change is counted under one lock, so that no caller gets the old count after another caller got the new one.
+    // The timer is read and the change is counted under one lock. Otherwise a caller could get the old count after another caller got the new count.
     let count = Mutex::new(0_u64);
     Arc::new(move || {
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,7 +45,7 @@ use std::process::ExitCode;
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
     let cli = match cli {
-        // Penalties are only in the memory of running servers, so neither the configuration nor the facts are opened.
+        // Penalties are only in the memory of running servers. So the command opens neither the configuration nor the facts.
         Cli { command: Command::Penalties(command), data, .. } => {
             penalties::run(&home::data_directory(data)?, command, json)?;
             return Ok(ExitCode::SUCCESS);
@@ -60,7 +60,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
             return reference::run(subjects, word.as_deref(), json);
         }
-        // It must work if the configuration or the facts do not.
+        // `support-bundle` must work if the configuration or the facts cannot be read.
         Command::SupportBundle { file, log_lines } => {
             let asked = (file.as_path(), *log_lines);
             support_bundle::run(cli.data, cli.config.as_deref(), asked, json)?;
@@ -88,7 +88,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Fleet(Fleet::Join { file }) => {
             return fleet::join(cli.data, cli.config.as_deref(), file, json).map(|()| ExitCode::SUCCESS);
         }
-        // An import reads its source before it creates a data directory.
+        // An import reads its source before the import creates a data directory.
         Command::Import(command) => return imports::run(command, cli.data, cli.config.as_deref(), json),
         _ => {}
     }
@@ -177,8 +177,8 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty data directory for a
-/// mistyped name.
+/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty data directory, because
+/// the name may be mistyped.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
         Command::Serve(_) | Command::Init => IfMissing::Create,
@@ -187,14 +187,14 @@ fn if_missing(command: &Command) -> IfMissing {
     }
 }
 
-/// A hint with the most similar existing name, for the error that `name` does not exist.
+/// A hint that contains the most similar existing name. It is for the error that `name` does not exist.
 fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
     let similar = names.map(|known| (distance(known, name), known)).min();
     let similar = similar.filter(|(distance, _)| *distance <= 2);
     similar.map(|(_, similar)| format!(" (did you mean `{similar}`?)")).unwrap_or_default()
 }
 
-/// Adds the most similar existing name to the error that a name does not exist.
+/// Adds the most similar existing name to an error which says that a name does not exist.
 fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
     let Some(Error::Missing { what, name, .. }) = why.downcast_ref::<Error>() else { return why };
     let known = match *what {
@@ -232,18 +232,18 @@ fn with_similar(source: &dyn Source, why: anyhow::Error) -> anyhow::Error {
     if similar.is_empty() { why } else { anyhow::anyhow!("{why:#}{similar}") }
 }
 
-/// What a command changed, such as `user ann@local: comment removed, uid 1000`.
+/// Describes the changes that a command made, such as `user ann@local: comment removed, uid 1000`.
 fn changes(subject: &str, parts: impl IntoIterator<Item = Option<String>>) -> String {
     format!("{subject}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// A property of a record that was set, or removed by an empty text.
+/// Describes a property of a record that was set, or that an empty text removed.
 fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
     text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
 }
 
 /// Makes a change that may take rights away. Refuses a change that would leave no administrator who can log in. With `force` the change is made, and
-/// a warning tells what is missing.
+/// a warning says which administrator is missing.
 fn keeping_administrators<T>(
     home: &Home,
     force: bool,
@@ -288,7 +288,7 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-/// The file in which people define a record, and the fault of the record's definition in the file.
+/// The file in which people define a record, and the fault of this definition.
 fn defined_in(is_mirrored: bool, fault: Option<&str>, file: &str) -> String {
     match (is_mirrored, fault) {
         (false, _) => "-".to_owned(),

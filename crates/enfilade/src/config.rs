@@ -1,4 +1,5 @@
-//! `enfilade.toml`, overridden by environment variables. An unknown key is an error, whose text suggests the most similar known key.
+//! Reads `enfilade.toml`, and applies the environment variables, which override the file. An unknown key is an error. The error suggests the most
+//! similar known key.
 
 mod fleet;
 mod keys;
@@ -103,7 +104,7 @@ impl UseOfLimits {
     }
 }
 
-/// How long a user is locked by default, in seconds, as in Keystone.
+/// The default time for which a user is locked, in seconds. It is the same as in Keystone.
 const LOCKOUT_SECONDS: i64 = 1_800;
 
 impl Config {
@@ -139,10 +140,10 @@ impl Config {
 }
 
 impl Decisions {
-    /// The numbers of the users whose processes may ask on the Unix sockets.
+    /// The numbers of the users with processes that may ask for decisions on the Unix sockets.
     ///
     /// # Errors
-    /// When this machine has no user of a name.
+    /// When this machine has no user with one of the names.
     pub(crate) fn uids(&self) -> anyhow::Result<Vec<u32>> {
         let Some(Users(users)) = &self.users else { return Ok(vec![rustix::process::geteuid().as_raw()]) };
         let uid = |user: &String| {
@@ -155,7 +156,7 @@ impl Decisions {
 }
 
 impl Privileges {
-    /// Lets this process ask the helper, if one is configured.
+    /// Lets this process use the helper process, if a helper is configured.
     pub(crate) fn use_helper(&self) {
         self.helper.clone().map(PathBuf::from).inspect(|path| enfilade_privileged::client::use_helper(path));
     }
@@ -188,14 +189,14 @@ impl From<Bounds> for BTreeMap<String, u64> {
     }
 }
 
-/// The names of all keys, the limits included, and when a change of each takes effect.
+/// The names of all keys, including the limits. For each key, when a change takes effect.
 fn keys() -> impl Iterator<Item = (String, Effect)> {
     let limits = LIMITS.iter().map(|row| (format!("limits.{}", row.key), Effect::Restart));
     KEYS.iter().map(|key| (format!("{}.{}", key.section, key.name()), key.effect)).chain(limits)
 }
 
 impl Config {
-    /// The keys that have another value in `changed`, and take effect only after a restart.
+    /// The keys with another value in `changed` that take effect only after a restart.
     pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
@@ -206,7 +207,7 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
-    /// Makes relative paths absolute: they begin at the directory of the configuration file, not at the working directory.
+    /// Makes relative paths absolute. They are relative to the directory of the configuration file, and not to the working directory.
     fn begin_paths_at(&mut self, directory: &Path) {
         let Config { tls, identity, facts, fleet, .. } = self;
         let paths = [
@@ -227,9 +228,9 @@ impl Config {
         }
     }
 
-    /// Refuses a Unix socket if `trusted_proxies` does not have `unix`, and refuses `unix` if there is no Unix socket. Over a Unix socket, only a
-    /// trusted proxy can report the client's address, so without `unix` every request would be refused. Without a socket, `unix` would silently
-    /// apply to a socket that is added later.
+    /// Refuses a Unix socket if `trusted_proxies` does not contain `unix`, and refuses `unix` if there is no Unix socket. Over a Unix socket, only a
+    /// trusted proxy can report the client's address. So without `unix` every request would be refused. Without a socket, `unix` would apply
+    /// unnoticed to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
@@ -286,7 +287,7 @@ fn keys_of_environment() -> impl Iterator<Item = String> {
     variables().filter_map(|name| key_of_variable(&name))
 }
 
-/// Warnings about environment variables that set no key, because they have one `_` after the section instead of two.
+/// Warnings about environment variables that set no key, because they have only one `_` after the section, and not two.
 pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let sections: BTreeSet<String> =
         keys().filter_map(|(key, _)| Some(key.split_once('.')?.0.to_ascii_uppercase())).collect();
@@ -305,7 +306,7 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
-/// Parses the file without the environment, so that errors can contain line numbers. The error lists all wrong lines in their order.
+/// Parses the file without the environment, because errors must contain line numbers. The error lists all wrong lines in their order.
 fn parse_file(text: &str) -> anyhow::Result<Config> {
     let line = |span: Range<usize>| {
         let before = text.as_bytes().get(..span.start).unwrap_or_default();
@@ -351,14 +352,15 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
     }
 }
 
-/// A configuration that sets only this key, so that its value is checked apart from the others.
+/// A configuration that sets only this key. So its value is checked independently of the other values.
 fn alone(section: &str, key: &str, value: &toml::Value) -> Result<Config, String> {
     let keys = toml::Table::from_iter([(key.to_owned(), value.clone())]);
     let table = toml::Table::from_iter([(section.to_owned(), keys.into())]);
     toml::Value::Table(table).try_into().map_err(|why| says(&why))
 }
 
-/// The message of an error of the TOML library, on one line. The library says which type of Rust it expected.
+/// The message of an error of the TOML library, on one line. The library says which Rust type it expected, so this function replaces the names of
+/// these types.
 fn says(why: &toml::de::Error) -> String {
     let message = why.message().replace('\n', ", ");
     let whole = ["usize", "u64", "u32", "u16", "i64"].map(|name| format!("expected {name}"));
@@ -378,7 +380,7 @@ fn with_environment(
     for (name, value) in environment {
         let Some(key) = key_of_variable(&name) else { continue };
         let Some((section, key_in_section)) = key.split_once('.') else { continue };
-        // Numbers and booleans keep their types; everything else is a string.
+        // Numbers and booleans keep their types. Every other value is a string.
         let value = match (value.parse::<i64>(), value.parse::<bool>()) {
             (Ok(number), _) => toml::Value::from(number),
             (_, Ok(yes)) => toml::Value::from(yes),
@@ -404,7 +406,8 @@ fn known(key: &str) -> Result<(), String> {
     if keys().any(|(known, _)| known == key) { Ok(()) } else { Err(unknown(key)) }
 }
 
-/// Suggests a known key for an unknown one: the key of the same name in another section, else the most similar key of the same section.
+/// Suggests a known key for an unknown key. It is the key with the same name in another section, or otherwise the most similar key of the same
+/// section.
 fn unknown(key: &str) -> String {
     let split = |key: &str| key.split_once('.').map(|(section, name)| (section.to_owned(), name.to_owned()));
     let written = split(key);

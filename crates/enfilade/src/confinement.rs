@@ -1,7 +1,8 @@
-//! The limits that a server sets itself, in the kernel, so that foreign code in its process could do little: the files and ports that it may open
-//! (Landlock), and the system calls that it may make (seccomp).
+//! Limits that the server sets its own process in the kernel: the files and ports that it may open (Landlock), and the system calls that it may make
+//! (seccomp). With these limits, code of an attacker in the process can do little.
 //!
-//! If the kernel does not have one of them, the server logs that and starts. If the kernel has it and refuses, the server does not start.
+//! If the kernel does not support a limit, the server logs this and starts. If the kernel supports a limit but refuses to set it, the server does not
+//! start.
 
 mod places;
 mod system_calls;
@@ -23,32 +24,33 @@ use std::path::Path;
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum State {
     Set,
-    /// The kernel is older, and sets only some of the restrictions.
+    /// The kernel is too old for the whole limit, and enforces only some of the restrictions.
     Partly,
-    /// The kernel does not have it.
+    /// The kernel does not support the limit.
     Missing,
-    /// The configuration switches it off.
+    /// The configuration switches the limit off.
     Off,
 }
 
-/// The limits of a server, as its commands ask for them.
+/// The limits of a server. Commands ask the server for them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub(crate) struct Confinement {
     /// The process id of the server.
     pub(crate) server: u32,
     pub(crate) landlock: State,
     pub(crate) seccomp: State,
-    /// The directories in which the server can open content, each by device and inode; `None` if it can open all.
+    /// The directories in which the server can open content, each by device and inode. `None` if the server can open content in all directories.
     pub(crate) openable: Option<BTreeSet<(u64, u64)>>,
-    /// The same for all files that the server can read, such as certificates.
+    /// The directories in which the server can read files, such as certificates, in the same form.
     readable: Option<BTreeSet<(u64, u64)>>,
 }
 
 impl Confinement {
-    /// Sets the limits of files and ports. Called before any other thread exists. `config` has the addresses of the command line.
+    /// Sets the limits of files and ports. This function is called before any other thread exists. `config` includes the addresses of the command
+    /// line.
     ///
     /// # Errors
-    /// When the kernel has Landlock and refuses.
+    /// When the kernel has Landlock but refuses to set the limits.
     pub(crate) fn of_files(installation: &Installation, config: &Config) -> anyhow::Result<Confinement> {
         let mut limits = Confinement {
             server: std::process::id(),
@@ -83,7 +85,7 @@ impl Confinement {
     /// Sets the limits of system calls, for all threads.
     ///
     /// # Errors
-    /// When the kernel has seccomp and refuses.
+    /// When the kernel has seccomp but refuses to set the limits.
     pub(crate) fn limit_calls(&mut self, config: &Config) -> anyhow::Result<()> {
         if !config.privileges.seccomp {
             return Ok(());
@@ -106,10 +108,10 @@ impl Confinement {
         [("landlock", is_set(self.landlock)), ("seccomp", is_set(self.seccomp))]
     }
 
-    /// Refuses a new place of certificates that the server cannot read before it is started again.
+    /// Refuses a new directory or crt-list of certificates that the server cannot read without a restart.
     ///
     /// # Errors
-    /// When a directory is in none of those that the server could read at its start.
+    /// When a directory is not in one of the directories that the server could read at its start.
     pub(crate) fn refuse_unreadable(&self, tls: &Tls, data: &Path) -> anyhow::Result<()> {
         let Some(readable) = &self.readable else { return Ok(()) };
         let directories = certificate_directories(&tls.place(data)).into_iter().chain(tls.issuers.clone());
@@ -124,7 +126,7 @@ impl Confinement {
     }
 }
 
-/// Whether a directory is one of these, or in one of these.
+/// Whether a directory is one of these directories, or is in one of them.
 fn is_in(directory: &Path, these: &BTreeSet<(u64, u64)>) -> bool {
     let Ok(real) = std::fs::canonicalize(directory) else { return false };
     let mut ids = real.ancestors().filter_map(|above| std::fs::metadata(above).ok());

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server waits for the request line of a client, and a client for the response line of a server.
+/// How long a server waits for the request line of a client, and how long a client waits for the response line of a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 const QUESTION_BYTES_MAX: u64 = 4_096;
 /// The maximum length of an answer, in bytes. A full table of penalties is shorter.
@@ -30,14 +30,14 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
-    /// Which addresses and names are delayed or refused after failed logins?
+    /// The question which addresses and names are delayed or refused after failed logins.
     Penalties,
-    /// Forget the failures of an address or a name, or of all of them (`None`). The answer lists the addresses and names that were delayed or
-    /// refused.
+    /// The request to forget the failures of an address or a name, or all failures (`None`). The answer lists the addresses and names that were
+    /// delayed or refused.
     Clear(Option<String>),
-    /// At which addresses can clients on this machine reach the server with HTTPS?
+    /// The question at which addresses clients on this machine reach the server with HTTPS.
     Addresses,
-    /// Which files may the server open, and which system calls may it make?
+    /// The question which files the server may open, and which system calls it may make.
     Limits,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Penalised {
     pub(crate) state: String,
     /// Failures in the last minute.
     pub(crate) failures: u32,
-    /// When the delay or refusal ends, in seconds since the epoch.
+    /// The time at which the delay or refusal ends, in seconds since the epoch.
     pub(crate) until: i64,
     /// The process id of the server.
     pub(crate) server: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Penalised {
 
 /// Starts the thread that answers commands. If no control socket can be opened, the server still runs, but commands cannot query the server.
 ///
-/// `about` has the addresses for HTTPS, and the limits of this process.
+/// `about` contains the addresses for HTTPS, and the limits of this process.
 pub(crate) fn follow(
     data: &Path,
     group: Option<u32>,
@@ -79,7 +79,7 @@ pub(crate) fn follow(
     let house = Arc::clone(house);
     std::thread::Builder::new().name("control".into()).spawn(move || {
         for stream in listener.incoming() {
-            // An error is ignored: it concerns only the client of this connection.
+            // An error is ignored, because it affects only the client of this connection.
             match stream {
                 Ok(stream) => drop(answer(&stream, &house, &about)),
                 Err(_) => std::thread::park_timeout(PATIENCE),
@@ -111,7 +111,7 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         match UnixStream::connect(short(&opened, number)) {
             Ok(_) => continue,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            // The socket is left from a server that has ended.
+            // The socket is left over from a server that has ended.
             Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(&path)?,
             Err(_) => continue,
         }
@@ -124,7 +124,7 @@ fn bind(directory: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     )))
 }
 
-/// A path of a socket through `/proc/self/fd`. It is short enough for a socket address even if the path of the directory is long.
+/// A path of a socket through `/proc/self/fd`. This path is short enough for a socket address, even if the path of the directory is long.
 fn short(directory: &File, number: usize) -> String {
     format!("/proc/self/fd/{}/{number}", directory.as_raw_fd())
 }
@@ -161,7 +161,7 @@ fn answer(
 /// Asks every running server of the data directory. Returns the answers, sorted.
 ///
 /// # Errors
-/// Fails if no server runs, or if a server does not answer, so that its penalties are unknown.
+/// Fails if no server runs. Also fails if a server does not answer, because then its penalties are unknown.
 pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penalised>> {
     ask_all(data, question)
 }
@@ -182,7 +182,8 @@ pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
     ask_all(data, &Question::Limits)
 }
 
-/// The directories, each by device and inode, in which all running servers of the data directory can open content; `None` if they can open all.
+/// The directories, each by device and inode, in which all running servers of the data directory can open content. `None` if they can open content in
+/// all directories.
 pub(crate) fn openable(data: &Path) -> Option<BTreeSet<(u64, u64)>> {
     let servers = limits(data).unwrap_or_default();
     let openable = servers.into_iter().filter_map(|server| server.openable);

@@ -1,4 +1,4 @@
-//! Where a data directory may be, and whether a directory is one.
+//! Checks whether a directory is a data directory, and whether a data directory may be created at a path.
 
 use crate::config::{self, Config};
 use crate::owner;
@@ -10,8 +10,8 @@ use enfilade_sources::files::directory;
 use enfilade_sources::files::file_set::FileSet;
 use std::path::{Path, PathBuf};
 
-/// The data directory from the command line, else from `ENFILADE_DATA`. The default is `/var/lib/enfilade` for root, and `enfilade` in the XDG data
-/// home for other users.
+/// The data directory from the command line, or otherwise from `ENFILADE_DATA`. The default is `/var/lib/enfilade` for root, and `enfilade` in the
+/// XDG data home for other users.
 pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(data) = said.or_else(|| environment("ENFILADE_DATA")) {
@@ -28,13 +28,13 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     Ok(share.join("enfilade"))
 }
 
-/// Whether this directory has a store of facts, and so is a data directory.
+/// Whether this directory contains a store of facts, and so is a data directory.
 pub(crate) fn is_house(data: &Path) -> bool {
     // A restore that was killed may have left only `facts.new`.
     ["facts", "facts.new"].iter().any(|name| data.join(name).exists())
 }
 
-/// The configuration of a data directory that need not exist; nothing is created.
+/// The configuration of a data directory. The directory need not exist, and nothing is created.
 pub(crate) fn config_of(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Config> {
     let data = data_directory(data)?;
     refuse_unusable(&data)?;
@@ -48,7 +48,7 @@ pub(crate) fn refuse_unusable(data: &Path) -> anyhow::Result<()> {
     owner::check(data)
 }
 
-/// Refuses a path at which no data directory may be created; creates nothing.
+/// Refuses a path at which no data directory may be created. This function creates nothing.
 pub(crate) fn check_new(data: &Path) -> anyhow::Result<()> {
     refuse_unusable(data)?;
     refuse_foreign(data)?;
@@ -76,8 +76,8 @@ const PREPARED: [&str; 12] = [
 const OF_A_STORE: [&str; 7] =
     ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password", config::RECORD];
 
-/// Refuses the data directory of an earlier server if the store of facts is missing: a new store would not have the users, roles and revocations of
-/// that server.
+/// Refuses the data directory of an earlier server if the store of facts is missing, because a new store would not contain the users, roles and
+/// revocations of that server.
 pub(crate) fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
     match rest {
@@ -91,20 +91,20 @@ pub(crate) fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a directory that has files, but no file of a data directory: no data directory must be made at a mistyped path.
+/// Refuses a directory that contains files, but no file of a data directory, because the path may be mistyped.
 pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let is_ours = |name: &&str| data.join(name).exists();
     if ["facts", "facts.new"].iter().chain(&PREPARED).any(is_ours) {
         return Ok(());
     }
-    // A new file system has `lost+found`. A directory that cannot be listed is refused later.
+    // A new file system contains `lost+found`. A directory that cannot be listed is refused later.
     let is_other =
         |name: &std::ffi::OsString| name != "lost+found" && !name.as_encoded_bytes().starts_with(b".");
     let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
     match entries.map(|entry| entry.file_name()).find(is_other) {
         Some(other) => bail!(
-            "`{}` is not a data directory of enfilade, and has other files, such as `{}`; nothing was created; give the right directory, \
-             or an empty one, with --data or ENFILADE_DATA",
+            "`{}` is not a data directory of enfilade, and contains other files, such as `{}`; nothing was created; give the right directory, or \
+             an empty directory, with --data or ENFILADE_DATA",
             data.display(),
             other.to_string_lossy()
         ),
@@ -112,8 +112,8 @@ pub(crate) fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a data directory in a datastore of another server of this machine: the users of that server could read the keys. The other servers that
-/// this function checks are those of the data directories `others`, of the default data directory, and of each data directory above this one.
+/// Refuses a data directory in a datastore of another server of this machine, because the users of that server could read the keys. This function
+/// checks the servers of the data directories `others`, of the default data directory, and of each data directory above this data directory.
 pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()> {
     let data = real_path(&std::path::absolute(data)?);
     let default = data_directory(None).ok().map(|default| real_path(&default));
@@ -137,7 +137,7 @@ pub(crate) fn roots_of(data: &Path, config: &Config) -> Roots {
     enfilade_admin::roots_in_file(&text.unwrap_or_default())
 }
 
-/// The files that people edit, at the place that the configuration gives.
+/// The files that people edit, in the configured directory.
 pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
     let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data)).shared_by(config.facts.group);
     set.with_stale_limit(config.facts.stale_limit)

@@ -1,7 +1,8 @@
 //! The space of the file systems of the data directory and of the datastores, for the metrics.
 //!
-//! A file system that does not answer, such as that of a dead NFS server, blocks the thread that calls statvfs(2). So a separate thread makes
-//! the call for each directory, one directory after the other. If the call does not return in time, it is made again only after it has returned.
+//! A file system that does not answer, such as the file system of a dead NFS server, blocks the thread that calls statvfs(2). So a separate thread
+//! makes the call for each directory, one directory after the other. If a call does not return in time, the next call for the same directory is made
+//! only after it has returned.
 
 use crate::home::Home;
 use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
@@ -15,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How often the file systems are asked.
+/// The interval at which the space of the file systems is read.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long the thread waits for an answer. A later answer is used in the next turn.
+/// How long the thread waits for a result. A later result is used in the next round.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A datastore, or the data directory (`None`).
 type Owner = Option<DatastoreName>;
 
-/// Starts the thread that asks the file systems for their space.
+/// Starts the thread that reads the space of the file systems.
 pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     let (data, faces) = (home.data.clone(), faces.clone());
     std::thread::Builder::new().name("disks".into()).spawn(move || {
@@ -36,8 +37,8 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directories to ask about. If the file system of a datastore is not mounted, the directory of the datastore is left out, because it is in
-/// another file system then.
+/// The directories of the file systems to read. If the file system of a datastore is not mounted, the directory of the datastore is left out, because
+/// it is then in another file system.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);
@@ -52,7 +53,7 @@ fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
 
 fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
     let (answer, answered) = sync_channel(1);
-    // If no thread can be started, there is no answer, and the next turn asks again.
+    // If no thread can be started, there is no result, and the next round tries again.
     let _ = std::thread::Builder::new().name("disk".into()).spawn(move || {
         let _ = answer.send(statvfs(&place).ok().map(|found| Disk {
             size: found.f_blocks.saturating_mul(found.f_frsize),
@@ -62,7 +63,7 @@ fn ask(place: PathBuf) -> Receiver<Option<Disk>> {
     answered
 }
 
-/// Asks about the directories. `silent` has the requests of earlier turns without an answer.
+/// Reads the space of the file systems of these directories. `silent` contains the calls of earlier rounds that did not return yet.
 fn ask_all(
     places: BTreeMap<Owner, PathBuf>,
     silent: &mut BTreeMap<Owner, Receiver<Option<Disk>>>,
@@ -79,7 +80,7 @@ fn ask_all(
             Ok(None) | Err(RecvTimeoutError::Disconnected) => {}
         }
     }
-    // The requests about directories that `places` does not contain any more are kept, because their threads may still wait.
+    // The calls for directories that are no longer in `places` are kept, because their threads may still wait.
     silent.append(&mut before);
     disks
 }

@@ -1,4 +1,4 @@
-//! Commands and addresses for an operator to copy. A command contains only users, datastores and files that exist, or that the command or the next
+//! Commands and addresses that an operator can copy. A command contains only users, datastores and files that exist, or that the command or the next
 //! start creates.
 
 use crate::home::{Home, data_directory};
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// How long this program waits for the file systems of the datastores.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An address at which a client on this machine reaches a listener. For a listener on all addresses it is `localhost`, which is a name of the first
-/// certificate.
+/// An address at which a client on this machine reaches a listener. For a listener on all addresses, the address is `localhost`, because the first
+/// certificate contains this name.
 pub(crate) fn reachable(listener: SocketAddr) -> String {
     match listener.ip().is_unspecified() {
         true => format!("localhost:{}", listener.port()),
@@ -33,7 +33,7 @@ pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
 
 fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    // If the bundle is missing, the server sends another certificate, which a client that trusts only this certificate refuses.
+    // If the bundle is missing, the server sends another certificate. A client that trusts only this certificate refuses the other certificate.
     let is_served = certificate.exists() && directory.join("localhost.pem").exists();
     (is_served || !directory.exists()).then_some(certificate)
 }
@@ -61,7 +61,7 @@ fn listing(home: &Home, login: &str, address: &str, path: &str) -> String {
     listing_with(authority(home).as_deref(), login, address, path)
 }
 
-/// As [`listing`], with the file of the certificate that curl has to trust.
+/// As [`listing`], but with the file of the certificate that curl has to trust.
 pub(crate) fn listing_with(authority: Option<&Path>, login: &str, address: &str, path: &str) -> String {
     let trust = authority.map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
     format!("curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{path}", trust.unwrap_or_default())
@@ -80,26 +80,26 @@ fn path_of(datastore: Option<&DatastoreName>) -> String {
 enum First {
     /// This user or token can log in and list this datastore, or the list of datastores.
     Listing(Authid, Option<DatastoreName>),
-    /// This user or token can log in, but may not list this datastore, and no other user or token was found that may.
+    /// This user or token can log in, but may not list this datastore. No user or token was found that may list it.
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
     /// A user with a role on this datastore can log in, but the datastore refuses every user, for the given reason. No user was found who may list
     /// another datastore.
     Shut(DatastoreName, String),
-    /// Nobody can log in, because the file that defines users is missing or cannot be used. The text gives the reason.
+    /// Nobody can log in, because the file that defines users is missing or cannot be used. The text is the reason.
     NoFile(String),
-    /// This user exists, but nobody can log in.
+    /// This user exists, but no user can log in.
     NoSecret(Authid),
     NoUser,
 }
 
-/// Which user the request is for, if several users can log in.
+/// The user for the request, if several users can log in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sought {
     /// An administrator, if possible.
     Administrator,
-    /// Another user than `root@pam`, if possible. After an import, this shows that the users of the old server can log in.
+    /// Another user than `root@pam`, if possible. After an import, such a request shows that the users of the old server can log in.
     OldUser,
 }
 
@@ -119,7 +119,7 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
     let Some(datastore) = datastores.first() else { return Ok(First::Listing(login.clone(), None)) };
     let (house, hidden) = (home.house_to_ask()?, First::Hidden(login.clone(), datastore.clone()));
     let (answer, answered) = sync_channel(1);
-    // A file system that does not answer blocks this thread, and must not keep a server from starting.
+    // A file system that does not answer would block this thread. It must not prevent the start of a server, so another thread makes the check.
     std::thread::Builder::new().name("example".into()).spawn(move || {
         let top = StorePath::root();
         let pairs =
@@ -131,7 +131,7 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
                 drop(answer.send(First::Listing(login.clone(), Some(datastore.clone()))));
                 return;
             }
-            // Without a role, door 4 refuses. So if door 3 or 5 refuses, the user has a role, and the reason is the datastore.
+            // Without a role, door 4 refuses. So if door 3 or 5 refuses, the user has a role, and the datastore is the reason.
             let is_of_store = |door: &&DoorAnswer| matches!(door.door, Door::Datastore | Door::Content);
             if let Some(door) = explanation.doors.last().filter(is_of_store) {
                 shut.get_or_insert_with(|| First::Shut(datastore.clone(), door.says.clone()));
@@ -142,7 +142,7 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
     Ok(answered.recv_timeout(PATIENCE).unwrap_or(First::Unanswered))
 }
 
-/// Why the users that `user.cfg` defines cannot log in, if that file is missing, or cannot be used.
+/// The reason why the users in `user.cfg` cannot log in, if that file is missing or cannot be used.
 pub(crate) fn without_users(home: &Home) -> anyhow::Result<Option<String>> {
     let files = enfilade_admin::list_files(home.source())?;
     let found = files.into_iter().find(|file| file.file == FileName::Users);
@@ -203,7 +203,7 @@ fn shut(home: &Home, datastore: &DatastoreName, why: &str) -> (String, String) {
     (format!("nobody can list datastore {datastore}: {why}; to check the server:"), command(home, "doctor"))
 }
 
-/// The first commands to try with this data directory, with their heading: start the server, unless one runs, and list a datastore. `None` if nobody
+/// The first commands to try with this data directory, with their heading: start the server if no server runs, and list a datastore. `None` if nobody
 /// could log in.
 pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
     let (login, datastore) = match first(home, Sought::OldUser).ok()? {
@@ -228,14 +228,14 @@ pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
     Some(("start the server, then try".to_owned(), commands))
 }
 
-/// The address of a server that runs on the data directory. If the server does not answer, it is the configured address.
+/// The address of a server that runs on the data directory. If the server does not answer, the configured address.
 pub(crate) fn served_at(home: &Home) -> String {
     let told = control::addresses(&home.data).ok().and_then(|addresses| addresses.into_iter().next());
     told.unwrap_or_else(|| home.config.tls.listen.for_client())
 }
 
-/// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration has the path of a key repository, the owner
-/// of that repository makes the keys, so nothing is created.
+/// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration contains the path of a key repository,
+/// nothing is created, because the owner of that repository makes the keys.
 pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
     match &home.config.identity.fernet_keys {
         Some(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! Watches the files that people edit, and does other periodic work of a server, about once a second.
+//! Watches the files that people edit, and does other periodic work of a server. The interval is about one second.
 
 use crate::home::Home;
 use crate::look::look;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How old the last reading of the files may be so that the fleet counts them as followed, in milliseconds. They are read about once a second.
+/// The maximum age of the last reading of the files, in milliseconds. With an older reading, the fleet does not count the files as followed. The
+/// files are read about once a second.
 const FOLLOWED_MILLIS: u64 = 5_000;
 
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
@@ -44,11 +45,11 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             let mut problems = Vec::new();
             let is_followed = set.is_followed();
             if is_followed && !reads.load(Ordering::Relaxed) {
-                // Another member of the fleet followed its files meanwhile.
+                // The fleet followed the files of another member in the meantime.
                 mirror = Mirror::new(set.clone());
             }
-            // Only one of several servers, the mirror leader, reads the files. The other servers read the updated facts from the store.
-            // In a fleet, the files of one member are read.
+            // If there are several servers, only the mirror leader reads the files. The other servers read the updated facts from the store. In a
+            // fleet, only the files of one member are read.
             if is_followed && store.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&store, &*source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
@@ -57,7 +58,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             if is_read || !is_followed {
                 reads.store(is_read, Ordering::Relaxed);
             }
-            // The other members count the stale limit from the end of this.
+            // The other members count the stale limit from the end of this reading.
             server.iter().for_each(|server| server.follow_files(is_read));
             problems.extend(tell(&*source, age, &set, &faces));
             problems.extend(store.follow_mark().err().map(|why| {
@@ -82,7 +83,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs which files of a Proxmox server next to `user.cfg` are not in use, and whether an administrator can log in.
+/// Logs which files of a Proxmox server in the directory of `user.cfg` are not in use, and whether an administrator can log in.
 pub(crate) fn tell_unused(home: &Home) {
     let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
     unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
@@ -92,7 +93,7 @@ pub(crate) fn tell_unused(home: &Home) {
     without.iter().for_each(|says| output::note(&format!("warning: {says}")));
 }
 
-/// Why no administrator can log in, and what to do. `None` if an administrator can log in, or if there is no administrator.
+/// The reason why no administrator can log in, and advice. `None` if an administrator can log in, or if there is no administrator.
 pub(crate) fn without_login(administrators: &[Administrator], data: &Path) -> Option<String> {
     let first = administrators.first().filter(|_| !administrators.iter().any(Administrator::can_log_in))?;
     let run = |rest: String| format!(": run `{}`", example::command_of(data, &rest));
@@ -120,8 +121,8 @@ fn quoted(name: &impl ToString) -> String {
 
 /// Sets the metrics about the files that people edit, from the stored facts. Returns the problems as text.
 ///
-/// `age` is the time since the last look at the files, in milliseconds: `Some(None)` if there was none, `None` if the files of this machine are not
-/// followed.
+/// `age` is the time since the last look at the files, in milliseconds. It is `Some(None)` if there was no look, and `None` if the files of this
+/// machine are not followed.
 fn tell(source: &dyn Source, age: Option<Option<u64>>, set: &FileSet, faces: &Faces) -> Vec<String> {
     let now = clock::now();
     let is_followed = age.is_some();
@@ -161,8 +162,8 @@ fn tell(source: &dyn Source, age: Option<Option<u64>>, set: &FileSet, faces: &Fa
     problems
 }
 
-/// The line number and the reason of a problem, for metrics. The effects of the problem and text from the file are left out, because metrics contain
-/// no names.
+/// The line number and the reason of a problem, for metrics. The text leaves out the effects of the problem and text from the file, because metrics
+/// contain no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

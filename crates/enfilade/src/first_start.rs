@@ -1,4 +1,4 @@
-//! The first start: what `enfilade serve` and `enfilade init` create in an empty data directory.
+//! The first start: the records and files that `enfilade serve` and `enfilade init` create in an empty data directory.
 
 use crate::config;
 use crate::example;
@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Settled {
     /// The name of the administrator.
     pub(crate) admin: Userid,
-    /// The administrator's password; shown once.
+    /// The administrator's password, which is shown once.
     pub(crate) password: String,
 }
 
-/// The name of the file with the first password, in the data directory. The file is removed when the password was shown on a terminal or in JSON. So
-/// the password is not lost if the start fails after the administrator was created. The password is not written to the log.
+/// The name of the file with the first password, in the data directory. The file is removed after the password was shown on a terminal or in JSON. If
+/// the start fails after the administrator was created, the file still contains the password. The password is not written to the log.
 const FIRST_PASSWORD: &str = "initial-password";
 
 /// The administrator that the first start creates.
@@ -40,8 +40,8 @@ pub(crate) fn forget_first_password(data: &Path) {
     let _ = std::fs::remove_file(data.join(FIRST_PASSWORD));
 }
 
-/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already. Also completes a first start that failed. If
-/// commands created `admin@local` in the meantime, that user gets the new password.
+/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already. Also completes a first start that failed. If a
+/// command created `admin@local` in the meantime, this user gets the new password.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     self_made::make_own(
         &home.data,
@@ -49,7 +49,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         home.config.tls.names(),
         clock::now().unix_seconds,
     )?;
-    // Users may exist already, for example in a `user.cfg`: their logins need keys, too.
+    // Users may exist already, for example in a `user.cfg`. Their logins need keys, too.
     example::make_first_keys(home)?;
     let source = home.source();
     if enfilade_admin::is_set_up(source)? {
@@ -70,7 +70,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let path = home.data.join(DATASTORES).join(name.as_str());
         let group = home.config.facts.group;
         make_directory(&home.data.join(DATASTORES), group)?;
-        // If servers run as several users, the group gives all of them access to the datastore, as to the store of facts.
+        // If servers run as several users, the group gives all of them access to the datastore, as it does for the store of facts.
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
@@ -79,8 +79,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let line = format!("{password}\n");
     atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
-    // The user is created last, except for the role of the user. If the process ends before that, the next start repeats what is missing. The
-    // password is generated, so the rules for passwords do not apply.
+    // The user is created after everything except the role of the user. If the process ends before that, the next start repeats the missing steps.
+    // The password is generated, so the rules for passwords do not apply.
     let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
     let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
     let is_there = enfilade_admin::list_users(source)?.iter().any(|user| user.userid == admin.to_string());
@@ -131,7 +131,7 @@ impl Settled {
         self.was_shown(home, json);
     }
 
-    /// The password if standard output is a terminal, else the file that contains it.
+    /// The password if standard output is a terminal. Otherwise the path of the file that contains the password.
     pub(crate) fn shown(&self, home: &Home) -> String {
         match std::io::stdout().is_terminal() {
             true => format!("{}   (shown this once)", self.password),

@@ -15,41 +15,41 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a process uses the facts.
+/// The purpose for which a process uses the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A command: it reads the facts as they are on this machine, and says so if they may be old.
+    /// A command. It reads the facts as they are on this machine, and prints a warning if they may be old.
     Command,
-    /// A server: it reads the facts only while it can prove that they are current.
+    /// A server. It reads the facts only while it can prove that they are current.
     Serve,
 }
 
 /// The facts of a process.
 pub(crate) struct Facts {
-    /// The source of the facts. Changes go through the log, if this machine is a member of a fleet.
+    /// The source of the facts. If this machine is a member of a fleet, changes go through the log.
     pub(crate) source: Arc<dyn Source>,
     /// The registration of a server in its fleet.
     pub(crate) server: Option<Arc<Server>>,
     /// The keys of sessions of the fleet; `None` if this machine is not a member.
     pub(crate) keys: Option<Arc<KeysOfFleet>>,
-    /// Says why this machine does not follow its edited files; `None` if it always does.
+    /// Returns the reason why this machine does not follow its edited files; `None` if this machine always follows them.
     pub(crate) no_files: Option<WhyNotFollowed>,
-    /// The key and certificate of this process for other members; `None` if they do not connect to it.
+    /// The key and certificate of this process for other members; `None` if other members do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
-    /// Which datastores this machine serves.
+    /// The datastores that this machine serves.
     pub(crate) place: FleetPlace,
 }
 
-/// How long a server waits for its first proof before it says again why it waits.
+/// How long a server waits for its first proof before it logs again why it waits.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
-/// How often a server that waits looks at its proof.
+/// The interval at which a waiting server checks its proof.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Facts {
     /// The facts of a store, for a process of this machine.
     ///
     /// # Errors
-    /// When the store is one of a member and `[fleet]` is not set, or the other way round.
+    /// When the store is the store of a member and `[fleet]` is not set. When `[fleet]` is set and the store is not the store of a member.
     pub(crate) fn open(data: &Path, store: &Arc<Lmdb>, config: &Config, usage: Use) -> anyhow::Result<Facts> {
         match (store.is_replica(), &config.fleet.etcd) {
             (false, None) => {
@@ -85,7 +85,7 @@ impl Facts {
                 let writer = Writer::new(raw, log(config, id)?)?;
                 if let Err(why) = writer.catch_up() {
                     output::note(&format!(
-                        "warning: the facts of this command may be old: they are those after change {}, because {why}",
+                        "warning: the facts of this command may be old: they are the facts after change {}, because {why}",
                         store.at().revision
                     ));
                 }
@@ -103,7 +103,7 @@ impl Facts {
                     pid: std::process::id(),
                     reach,
                 };
-                // Not the cheap clock: it may be late, and a proof must never count too long.
+                // The coarse clock is not used here, because it may be late, and a proof must not count too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 server.use_keys(keys.installed().map(|(id, _)| id));
@@ -128,7 +128,7 @@ impl Facts {
     }
 }
 
-/// Says why the edited files of this member are not followed. `unknown` is the reason why etcd did not answer.
+/// The reason why the edited files of this member are not followed. `unknown` is the reason why etcd did not answer.
 fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     Arc::new(move || {
         if files.is_own() {
@@ -147,7 +147,7 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     })
 }
 
-/// Which datastores the machine of this store serves. If etcd does not answer, only those with a home are known.
+/// The datastores that this machine serves. If etcd does not answer, only the datastores with a home are known.
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {
@@ -166,7 +166,7 @@ pub(crate) fn members(config: &Config, store: StoreId) -> anyhow::Result<Vec<Str
     Ok(members.into_iter().map(|member| member.name).collect())
 }
 
-/// The member whose edited files are followed.
+/// The member that has the edited files of the fleet.
 fn files_member(config: &Config, store: StoreId) -> anyhow::Result<Option<String>> {
     log(config, store).and_then(|log| wait_for(async { log.files_member().await }))
 }

@@ -1,4 +1,4 @@
-//! The server of a member gets the certificates of its fleet, and the answers to challenges that all members give.
+//! Fetches the certificates of the fleet, and the answers to challenges that all members must send, for the server of a member.
 
 use crate::acme::{self, Answers};
 use crate::config::Config;
@@ -12,14 +12,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a server asks etcd for certificates and for answers to challenges.
+/// The interval at which a server asks etcd for certificates and for answers to challenges.
 const LOOK: Duration = Duration::from_millis(500);
-/// After this number of looks, a certificate that could not be used is tried again.
+/// After this number of intervals, a certificate that could not be used is tried again.
 const AGAIN: u32 = 20;
 /// How long the start of a server waits for the certificates.
 const FIRST_MAX: Duration = Duration::from_secs(10);
 
-/// Gets the certificates of the fleet before a server reads its certificates. A failure is only a warning: the server then begins with those that it has.
+/// Gets the certificates of the fleet before a server reads its certificates. A failure is only a warning. Then the server begins with the
+/// certificates that it has.
 pub(crate) async fn first(home: &Home) -> Held {
     let mut held = Held::default();
     if home.facts.server.is_none() {
@@ -34,14 +35,14 @@ pub(crate) async fn first(home: &Home) -> Held {
         Ok(Ok(())) => {}
         Ok(Err(why)) => tell(&why),
         Err(_) => output::note(
-            "warning: etcd did not send the certificates of the fleet in time: the server begins with those that it has",
+            "warning: etcd did not send the certificates of the fleet in time: the server begins with the certificates that it has",
         ),
     }
     tell_faults(&BTreeMap::new(), &held.faults);
     held
 }
 
-/// Follows the certificates of the fleet, and the answers to challenges that all members give, until the server ends.
+/// Follows the certificates of the fleet, and the answers to challenges that all members must send, until the server ends.
 pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, held: Held) -> anyhow::Result<()> {
     if home.facts.server.is_none() {
         return Ok(());
@@ -85,9 +86,9 @@ impl Follower {
     }
 
     async fn look(&mut self, look: u32) -> anyhow::Result<()> {
-        // If etcd does not answer, the member refuses requests, and says so.
+        // If etcd does not answer, the member refuses requests, and logs this.
         let Ok((id, given)) = self.log.certificate_news().await else { return Ok(()) };
-        // The answers first, because an authority may wait for them.
+        // The answers are handled before the certificates, because an authority may wait for the answers.
         if let Some(ids) = self.answers.give(given).await? {
             self.log.say_answered(&ids).await?;
         }
@@ -102,10 +103,10 @@ impl Follower {
         acme::learn(&self.config, &self.data, &self.log).await
     }
 
-    /// Whether somebody added or removed files.
+    /// Whether files were added to or removed from the directory of the fleet's certificates.
     fn is_changed(&self) -> anyhow::Result<bool> {
         let names = self.of.names()?;
-        // A certificate that cannot be used may have an earlier file.
+        // If a certificate cannot be used, this machine may have an earlier file of this certificate.
         let is_known =
             |name: &String| self.held.versions.contains_key(name) || self.held.faults.contains_key(name);
         Ok(!names.iter().all(is_known) || !self.held.versions.keys().all(|name| names.contains(name)))
@@ -119,7 +120,8 @@ fn tell(why: &anyhow::Error) {
 fn tell_faults(before: &BTreeMap<String, String>, faults: &BTreeMap<String, String>) {
     for (name, why) in faults.iter().filter(|(name, why)| before.get(*name) != Some(*why)) {
         output::note(&format!(
-            "warning: certificate `{name}` of the fleet cannot be used: {why}; if this machine has an earlier version, the server goes on using it"
+            "warning: certificate `{name}` of the fleet cannot be used: {why}; if this machine has an earlier version, the server continues to use \
+             the earlier version"
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! The log of the fleet in etcd, as the section `[fleet]` of `enfilade.toml` describes it.
+//! The log of the fleet in etcd, with the settings in the section `[fleet]` of `enfilade.toml`.
 
 use crate::config::Config;
 use anyhow::{Context, bail};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The name of this machine in its fleet.
 ///
 /// # Errors
-/// When it is not configured.
+/// When the name is not configured.
 pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
     let name = config.fleet.name.as_ref().context(
         "enfilade.toml does not set `fleet.name`, the name of this machine in its fleet: set it, such as name = \"a\"",
@@ -18,7 +18,7 @@ pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
     Ok(name.as_str())
 }
 
-/// The log of a store. A connection belongs to the runtime of its first call, so each runtime needs its own log.
+/// The log of a store. A connection belongs to the runtime of its first call. So each runtime needs a separate `Log`.
 ///
 /// # Errors
 /// When `[fleet]` is not complete, or a certificate cannot be read.

@@ -39,10 +39,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// The maximum size of the memo for verified credentials, in bytes: about 130,000 credentials of users in few groups. The memory is allocated when
-/// needed.
+/// The maximum size of the memo for verified credentials, in bytes. This is enough for about 130,000 credentials of users in few groups. The memory
+/// is allocated when it is needed.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
-/// The maximum size of the memo for results of ACLs and roles, in bytes: about 260,000 pairs of ACL and principal.
+/// The maximum size of the memo for results of ACLs and roles, in bytes. This is enough for about 260,000 pairs of ACL and principal.
 const ACCESS_MEMO_BYTES: usize = 32 << 20;
 
 /// An open data directory: its configuration, store, files and keys.
@@ -55,11 +55,12 @@ pub(crate) struct Home {
     had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
-    /// The store of this machine. Only reading it without a proof, and its upkeep, use it directly.
+    /// The store of this machine. It is used directly only for reading without a proof, and for the maintenance of the store.
     pub(crate) store: Arc<Lmdb>,
     pub(crate) facts: Facts,
     pub(crate) files: FileSet,
-    /// Whether a server of this machine reads the files. After the files member of a fleet changed, this is so only after it has read them.
+    /// Whether a server of this machine reads the files. After the fleet got another files member, this is true only after that member has read the
+    /// files.
     pub(crate) reads_files: Arc<AtomicBool>,
     /// The reserved paths, which no datastore may contain.
     pub(crate) reserved: Arc<ReservedPaths>,
@@ -86,7 +87,7 @@ pub(crate) struct Installation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
-    /// Like [`IfMissing::Create`]. Also creates the store if the data directory is that of an earlier server and only its store is missing, because
+    /// Like [`IfMissing::Create`]. Also creates the store if the data directory belongs to an earlier server and only its store is missing, because
     /// the command will fill the store.
     Refill,
     Refuse,
@@ -117,8 +118,8 @@ impl Installation {
                 data.display()
             ),
         }
-        // The path must be absolute, because paths below the data directory are written to `datastore.cfg`. A relative path in that file would depend
-        // on the working directory of the process that reads the file.
+        // The path must be absolute, because the program writes paths below the data directory to `datastore.cfg`. A relative path in that file would
+        // depend on the working directory of the process that reads the file.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
@@ -183,7 +184,7 @@ impl Home {
             passwords,
             who,
         };
-        // The facts of a member have the realm: `fleet init` is for a data directory that is set up.
+        // The facts of a member contain the realm already, because `fleet init` needs a data directory that is set up.
         if !home.store.is_replica() {
             enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
         }
@@ -201,7 +202,7 @@ impl Home {
         match (key, token_key::fault(&self.data, judged, self.hash_key.is_none())) {
             (Some(key), None) => {
                 if judged == TokenKey::Unrecorded {
-                    // An error is ignored. The key works without a stored record, and a server must also run when the store is full.
+                    // An error is ignored, because the key works without a stored record, and a server must also run when the store is full.
                     let _ = record_token_key(&self.change_context(), &key);
                 }
                 Ok(key)
@@ -212,19 +213,19 @@ impl Home {
         }
     }
 
-    /// The key from the file `keys/token-hash.key`. The hashes in the facts may have been made with another key.
+    /// The key from the file `keys/token-hash.key`. Another key may have made the hashes in the facts.
     pub(crate) fn loaded_key(&self) -> Option<HashKey> {
         self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
     }
 
-    /// The key for token hashes, for commands that need decisions of the doors but verify no secret. If the key is lost, returns a key of zeros, so
-    /// that these commands still work.
+    /// The key for token hashes, for commands that need decisions of the doors but verify no secret. If the key is lost, the function returns a key
+    /// of zeros. So these commands still work.
     pub(crate) fn hash_key_to_ask(&self) -> HashKey {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts the loss of the key for token hashes. Makes a key if there is none, and records the existing or new key in the facts. Removes the
-    /// hashes of the lost key, and returns the names of their tokens, which need a new secret.
+    /// Accepts the loss of the key for token hashes. Makes a key if there is no key, and records the key in the facts. Removes the hashes that the
+    /// lost key made, and returns the names of their tokens. These tokens need a new secret.
     ///
     /// # Errors
     /// Fails if the key cannot be created or recorded.
@@ -264,7 +265,7 @@ impl Home {
         }
     }
 
-    /// When each token was used last.
+    /// The time of the last use of each token.
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
         let seed = seed()?;
@@ -326,7 +327,7 @@ impl Home {
         self.config.fernet_keys(&self.data)
     }
 
-    /// The place of the certificates.
+    /// The directory or crt-list of the certificates.
     pub(crate) fn certificates(&self) -> CertificatePlace {
         self.config.tls.place(&self.data)
     }
@@ -345,7 +346,7 @@ impl Home {
         let exists = || path.exists();
         let is_there = exists();
         let config = config::read(&self.data, self.config_file.as_deref())?;
-        // The second check notices if the file was removed while it was read.
+        // The file may have been removed while it was read. The second check notices this.
         let is_there = is_there && exists();
         if !is_there && self.had_config_file.load(Ordering::Relaxed) {
             bail!(config::lost_file(&path));
@@ -354,7 +355,7 @@ impl Home {
         Ok(config)
     }
 
-    /// Records that the configuration file exists, if it does: from now on, it is an error if the file is missing.
+    /// Records that the configuration file exists, if it exists. From then on, a missing file is an error.
     pub(crate) fn remember_config_file(&self) {
         let file = self.config_file.as_deref();
         self.had_config_file.fetch_or(config::had(&self.data, file), Ordering::Relaxed);
@@ -373,12 +374,13 @@ impl Home {
         Ok(())
     }
 
-    /// The clocks, which say whether the records of edited files are current.
+    /// The clocks. They also say whether the records of edited files are current.
     fn clock(&self) -> Clock {
         let Some(server) = self.facts.server.clone() else {
             return match self.files.is_followed() {
                 true => clock::of_server(Arc::clone(&self.store), self.files.stale_limit()),
-                // A command cannot know whether another member follows its files, and shows what the servers decide while it does.
+                // A command cannot know whether another member follows its files. So the command shows the decisions of the servers under the
+                // condition that the member follows its files.
                 false => clock::reading_mirror(|_| true),
             };
         };
@@ -484,7 +486,7 @@ pub(crate) fn terms(config: &Config) -> SessionTerms {
     }
 }
 
-/// The configuration that decides how long a Fernet key is needed.
+/// The configuration that decides how long each Fernet key is needed.
 pub(crate) fn key_terms(config: &Config) -> KeyTerms {
     let SessionTerms { token_seconds, expired_seconds, .. } = terms(config);
     KeyTerms { max_active: config.identity.max_active_keys, token_seconds, expired_seconds }

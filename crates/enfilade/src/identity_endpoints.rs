@@ -1,5 +1,6 @@
-//! Endpoints of the identity service that lead to this machine, but to a port on which the server does not listen. A client logs in at the address
-//! in its own configuration, and makes every later call at the address in the catalog. So the login works, but every later call fails.
+//! Endpoints of the identity service that lead to this machine, but to a port on which the server does not listen. A client logs in at the address in
+//! its own configuration, and makes every later call at the address in the catalog. So with such an endpoint, the login works, but every later call
+//! fails.
 
 use crate::config::Config;
 use crate::listen::Place;
@@ -30,13 +31,13 @@ impl Listeners {
         Listeners { hosts, ports }
     }
 
-    /// Whether a host is this machine: a loopback address, or the host of a listener.
+    /// Whether a host is this machine. This is true for a loopback address, and for the host of a listener.
     fn have_host(&self, host: &str) -> bool {
         is_loopback(host) || self.hosts.contains(host)
     }
 }
 
-/// The host and the port of a URL; an IPv6 address is in brackets.
+/// The host and the port of a URL. An IPv6 address is in brackets.
 fn address_of(url: &str) -> Option<(String, u16)> {
     let uri: Uri = url.parse().ok()?;
     let usual = if uri.scheme_str() == Some("http") { 80 } else { 443 };
@@ -69,7 +70,7 @@ fn has_proxy(config: &Config) -> bool {
     config.http.trusted_proxies != Default::default() || config.tls.proxy_from != Default::default()
 }
 
-/// Logs which endpoints of the identity service do not lead to this server, in one line.
+/// Logs in one line which endpoints of the identity service do not lead to this server.
 pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], plain: &[Place]) {
     if has_proxy(config) {
         return;
@@ -103,7 +104,7 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
 }
 
 /// Warnings about endpoints of the identity service that lead to a port of this machine on which no server listens. While a server runs, these are
-/// the ports on which no program listens; otherwise, the ports that the configuration does not contain.
+/// the ports on which no program listens. If no server runs, these are the ports that the configuration does not contain.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -112,7 +113,7 @@ pub(crate) fn lost(source: &dyn Source, config: &Config, data: &Path) -> Result<
     let is_served = operations::is_served(data) && !open.is_empty();
     let is_lost = |port: &u16| match is_served {
         true => !open.contains(port),
-        // For port 0 the kernel chooses a port, so every port may be right.
+        // For port 0 the kernel chooses a port. So any port may be right.
         false => !listeners.ports.contains(port) && !listeners.ports.contains(&0) && !has_proxy(config),
     };
     let here = of_this_machine(source, &listeners)?.into_iter().filter(|(_, port)| is_lost(port));

@@ -1,11 +1,11 @@
-//! Converts the claim in the token of a session into the record of the session, and back. The record has everything that the token claims.
+//! Converts the claim in the token of a session into the record of the session, and the record into the claim. The record contains the whole claim.
 
 use enfilade_facts::vocabulary::{AccessTokenId, CredentialId, DomainId, ProjectId, TrustId};
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Claim, Lent, Methods, Scope};
 use enfilade_sources::files::issued::{IssuedBy, IssuedFor, IssuedSession};
 
-/// The record of the session that has this claim.
+/// The record of the session with this claim.
 pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
     let scope = match claim.scope {
         Scope::Unscoped => IssuedFor::Nothing,
@@ -24,7 +24,7 @@ pub(crate) fn record_of(claim: &Claim) -> IssuedSession {
     IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at }
 }
 
-/// The claim of the session that has this record.
+/// The claim of the session with this record.
 pub(crate) fn claim_of(session: &IssuedSession) -> Claim {
     let IssuedSession { own, chain, user, scope, lent, methods, issued_at, expires_at } = *session;
     let scope = match scope {

@@ -15,8 +15,8 @@ use enfilade_sources::files::fernet_keys::Found;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the repository is read. A new key is in the repository long before it signs tokens. So every server has read the key by then,
-/// and refuses no token.
+/// The interval at which the repository is read. A new key is in the repository long before it signs tokens. So every server has read the key before
+/// that time, and refuses no token.
 const EVERY: Duration = Duration::from_millis(500);
 /// After this number of reads of the key repository (10 minutes), the server deletes revocations that no longer match any token.
 const PURGE_EVERY: u32 = 1_200;
@@ -48,8 +48,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         needed.filter(|needed| i64::try_from(key_terms.max_active).is_ok_and(|max| max < *needed))
     {
         output::note(&format!(
-            "warning: the Fernet keys rotate more slowly than `[identity] rotate_every` requests, because sessions need the old keys for longer: set \
-             `[identity] max_active_keys = {needed}` (now {})",
+            "warning: the Fernet keys rotate more slowly than `[identity] rotate_every` requests, because sessions need the old keys for a longer \
+             time: set `[identity] max_active_keys = {needed}` (now {})",
             key_terms.max_active
         ));
     }
@@ -76,7 +76,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                     None => rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every)
                         .map(|rotation| rotation.map(|rotation| rotation.primary))
                         .map_err(|why| (!matches!(why, Error::Invalid(_))).then(|| why.to_string())),
-                    // One member rotates: the one whose edited files are followed.
+                    // In a fleet, only the files member rotates the keys.
                     Some(of_fleet) if files.is_followed() => {
                         rotate_in_fleet(of_fleet, &keys, &key_terms, (house.now().unix_seconds, every))
                     }
@@ -90,7 +90,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                         ));
                         not_turned.clear();
                     }
-                    // A key that is still needed delays the rotation. The server logged a warning about the delay when it started.
+                    // A key that is still needed delays the rotation. The server logged a warning about this delay at its start.
                     Err(None) => {}
                     Err(Some(why)) => {
                         let why = format!("warning: the Fernet keys were not rotated: {why}");
@@ -105,7 +105,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             if got {
                 fleet.uses_them();
             }
-            // In a fleet one machine purges, because the purge time depends on its clock.
+            // In a fleet, only one machine deletes revocations, because the time of the deletion depends on its clock.
             if turn % PURGE_EVERY == 0 && files.is_followed() {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
                 // A failure is harmless: the deletion is tried again 10 minutes later.
@@ -116,7 +116,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rotates the keys of a fleet if they are due. Returns the number of the new primary key. The error is none if a key is still needed.
+/// Rotates the keys of a fleet if the keys are due. Returns the number of the new primary key. The error is `None` if a key is still needed.
 fn rotate_in_fleet(
     of_fleet: &KeysOfFleet,
     keys: &FernetKeys,
@@ -127,7 +127,7 @@ fn rotate_in_fleet(
     if !is_rotation_due(keys, now, every).map_err(said)? {
         return Ok(None);
     }
-    // A key that is still needed delays the rotation for hours, in which etcd is not asked.
+    // A key that is still needed can delay the rotation for hours. During this time, etcd is not asked.
     rotated_keys(keys, terms, now, false).map_err(said)?;
     let mut is_needed = false;
     let rotated = of_fleet.change(|keys| {
@@ -140,7 +140,7 @@ fn rotate_in_fleet(
     }
 }
 
-/// The keys of the fleet of this server; nothing if it is not in one.
+/// The keys of the fleet of this server. Empty if the server is not in a fleet.
 struct OfFleet {
     keys: Option<Arc<KeysOfFleet>>,
     server: Option<Arc<Server>>,
@@ -152,12 +152,12 @@ impl OfFleet {
         OfFleet { keys: home.facts.keys.clone(), server: home.facts.server.clone(), told: String::new() }
     }
 
-    /// The calling thread is woken when there are new keys.
+    /// Arranges that the calling thread is woken when there are new keys.
     fn begin(&self) {
         self.server.as_ref().inspect(|server| server.get_keys_by(std::thread::current()));
     }
 
-    /// Gets the newest keys, if this machine does not have them. Returns whether they are in the directory now.
+    /// Gets the newest keys, if this machine does not have them. Returns whether the newest keys are in the directory now.
     fn get(&mut self) -> bool {
         let (Some(server), Some(keys)) = (&self.server, &self.keys) else { return false };
         if server.lacks_keys().is_none() {
@@ -181,10 +181,10 @@ impl OfFleet {
         }
     }
 
-    /// The keys in the directory are in use.
+    /// Reports that the keys in the directory are in use.
     fn uses_them(&self) {
         if let (Some(server), Some(keys)) = (&self.server, &self.keys) {
-            // If they could not be read, the server still has others.
+            // If the keys could not be read, the server still uses other keys.
             if let Some((id, _)) = keys.installed().filter(|(_, digest)| server.used_keys() == Some(*digest))
             {
                 server.use_keys(Some(id));
@@ -193,7 +193,7 @@ impl OfFleet {
     }
 }
 
-/// Reads the keys and puts them into use; logs each problem once. `tell` gets the keys if they changed.
+/// Reads the keys and starts to use them. Logs each problem once. `tell` gets the keys if they changed.
 fn look(
     house: &House,
     keys: &FernetKeys,

@@ -1,4 +1,5 @@
-//! Sockets: admission, the TLS handshake, HTTP on the connection, and draining.
+//! The sockets of the server: admission, the TLS handshake, HTTP on the connection, and the end of
+//! connections at a stop.
 
 mod addresses;
 mod admission;

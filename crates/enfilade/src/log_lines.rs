@@ -1,14 +1,14 @@
-//! Writes lines of a server's log to standard error, and counts the lost ones for the metrics.
+//! Writes lines of a server's log to standard error, and counts the lost lines for the metrics.
 
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a line was lost.
+/// The reason why a line was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// Too many lines waited.
     Queue,
-    /// There were more refusals without a valid credential than the limit.
+    /// There were more refusals of clients without a valid credential than the limit allows.
     Limit,
     /// Standard error could not be written.
     Write,
@@ -26,12 +26,12 @@ pub(crate) fn lose(loss: Loss, count: u64) {
     }
 }
 
-/// The numbers of lines that this process lost so far, by cause.
+/// The numbers of lines that this process lost until now, by cause.
 pub(crate) fn lost() -> Vec<(&'static str, u64)> {
     CAUSES.into_iter().zip(LOST.iter().map(|lost| lost.load(Ordering::Relaxed))).collect()
 }
 
-/// Writes whole lines. Returns how many of them, at the end of the text, were not written.
+/// Writes whole lines. Returns how many lines at the end of the text were not written.
 pub(crate) fn write(text: &[u8]) -> u64 {
     let unwritten = write_to(&mut std::io::stderr().lock(), text);
     lose(Loss::Write, unwritten);
@@ -48,7 +48,7 @@ fn write_to(out: &mut impl Write, text: &[u8]) -> u64 {
             Err(_) => break,
         }
     }
-    // A line that was written in part is lost.
+    // A line that was written only in part counts as lost.
     rest.split(|byte| *byte == b'\n').count() as u64 - 1
 }
 
@@ -56,7 +56,7 @@ fn write_to(out: &mut impl Write, text: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// A disk with room for this number of bytes.
+    /// A disk with space for this number of bytes.
     struct Disk(usize);
 
     impl Write for Disk {
@@ -85,7 +85,7 @@ mod tests {
         lose(Loss::Queue, 1_000);
         lose(Loss::Limit, 2_000);
         lose(Loss::Write, 4_000);
-        // Other tests may lose some lines, too.
+        // Other tests may lose some lines at the same time.
         let more =
             lost().into_iter().zip(before).map(|((cause, now), (_, then))| (cause, (now - then) / 1_000));
         assert_eq!(more.collect::<Vec<_>>(), [("queue", 1), ("limit", 2), ("write", 4)]);

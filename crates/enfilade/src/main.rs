@@ -1,5 +1,5 @@
-//! The binary: listeners, TLS acceptor, command line, configuration, clock. It only reads its environment (arguments, files, clocks,
-//! sockets, signals) and passes it to the other crates.
+//! The binary: listeners, TLS acceptor, command line, configuration, clock. The binary only reads its environment (arguments, files, clocks, sockets,
+//! signals) and passes the values to the other crates.
 
 mod access_log;
 mod acme;
@@ -60,7 +60,7 @@ use std::alloc::System;
 use std::process::ExitCode;
 use zeroizing_alloc::ZeroAlloc;
 
-/// Wipes freed memory: secrets pass through buffers of libraries that do not wipe them.
+/// Wipes freed memory, because secrets pass through buffers of libraries that do not wipe these buffers.
 #[global_allocator]
 static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
@@ -69,7 +69,8 @@ fn main() -> ExitCode {
     let cli = cli::Cli::of_process().unwrap_or_else(|why| output::end(&why));
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     let ended = command::run(cli);
-    // If the output of a server was lost at its start, the server has logged this and has continued. So at its end this is not an error.
+    // If the output of a server was lost at its start, the server has already logged this and has continued. So this is not an error at the end of
+    // the server.
     let ended = match output::lost() {
         Some(why) if !serves => ended.and(Err(why)),
         _ => ended,

@@ -18,7 +18,7 @@ pub(crate) fn hand_back() {
     for (parameter, bytes) in
         [(libc::M_MMAP_THRESHOLD, HANDED_BACK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_BYTES)]
     {
-        // SAFETY: `mallopt` takes two numbers. No other thread runs yet; an invalid number changes nothing.
+        // SAFETY: `mallopt` takes two numbers. No other thread runs yet. An invalid number changes nothing.
         let _ = unsafe { libc::mallopt(parameter, bytes) };
     }
 }

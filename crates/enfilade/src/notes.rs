@@ -1,8 +1,8 @@
-//! The queue of a server's log lines to standard error, so that a thread that logs never waits for the reader of the log. On a terminal a line is
-//! plain text. If standard error is not a terminal, a line is JSON, like the lines of requests and changes.
+//! The queue of a server's log lines to standard error. With the queue, a thread that logs never waits for the reader of the log. On a terminal a
+//! line is plain text. If standard error is not a terminal, a line is JSON, like the lines about requests and changes.
 //!
-//! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
-//! count in their place.
+//! A limited number of lines waits in memory for the thread that writes them. Lines that do not fit are dropped and counted, and the log contains
+//! their number instead.
 
 use crate::clock;
 use crate::log_lines::{self, Loss};
@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The maximum number of lines in the queue.
 const LINES_MAX: usize = 4_096;
-/// The longest line in the queue, in bytes; a longer one is truncated.
+/// The maximum length of a line in the queue, in bytes. A longer line is truncated.
 const LINE_BYTES_MAX: usize = 4_096;
 
 /// The queue of this process. Only a server has a queue.
@@ -25,7 +25,7 @@ struct Notes {
     waiting: Mutex<Waiting>,
     /// Notified when a line comes into the empty queue.
     begun: Condvar,
-    /// Held by the thread that writes, so that lines stay in order.
+    /// Held by the thread that writes, because lines must stay in order.
     writing: Mutex<()>,
 }
 
@@ -81,7 +81,7 @@ impl Notes {
     }
 }
 
-/// Whether the log of a server is for people: standard error is a terminal.
+/// Whether people read the log of a server directly. This is assumed if standard error is a terminal.
 pub(crate) fn is_for_people() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| std::io::stderr().is_terminal())
@@ -127,7 +127,7 @@ pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }
 
-/// Writes a note or warning to standard error. In a server, the text is only added to the queue.
+/// Writes a note or warning to standard error. In a server, this function only adds the text to the queue.
 pub(crate) fn note(text: &str) {
     let Some(notes) = NOTES.get() else {
         let _ = writeln!(std::io::stderr(), "{}", visible_lines(text));
@@ -152,7 +152,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[LINES_MAX - 1]), (LINES_MAX + 1, "0", "4095"));
         assert!(lines[LINES_MAX].contains("3 log lines were dropped"), "{}", lines[LINES_MAX]);
-        // The count is logged once, and the queue has room again.
+        // The number of dropped lines is logged once. After that, the queue has space again.
         waiting.push(line(&"é".repeat(LINE_BYTES_MAX)));
         let text = waiting.take();
         assert!(text.contains("é…") && text.matches('é').count() == LINE_BYTES_MAX / 2, "{text}");

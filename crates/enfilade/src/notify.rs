@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Reports that the server takes requests.
+/// Reports that the server accepts requests.
 pub(crate) fn ready() {
     tell("READY=1");
 }
@@ -26,10 +26,10 @@ pub(crate) fn stopping() {
 fn tell(text: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match name.as_bytes() {
-        // A name that begins with `@` is an abstract socket, not a file.
+        // A name that begins with `@` is the name of an abstract socket, and not of a file.
         [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
         _ => SocketAddr::from_pathname(&name),
     };
-    // An error is ignored: the server also runs if the service manager cannot be reached.
+    // An error is ignored, because the server must also run if the service manager cannot be reached.
     let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
 }

@@ -1,4 +1,4 @@
-//! Active operations of datastores: those of this server, and those of all servers.
+//! Active operations of datastores: the operations of this server, and the operations of all servers.
 
 use crate::home::Home;
 use crate::{clock, output};
@@ -37,7 +37,7 @@ impl LedgerWords for Own {
     }
 }
 
-/// State that all servers of the data directory share besides the facts: active operations and locks.
+/// The state that all servers of the data directory share in addition to the facts: active operations and locks.
 pub(crate) fn shared(home: &Home) -> anyhow::Result<(Ledger, Arc<dyn LockStore>)> {
     Ok((own(home)?, home.locks()?))
 }
@@ -49,7 +49,7 @@ fn own(home: &Home) -> anyhow::Result<Ledger> {
     let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
         .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
     let data = home.data.clone();
-    // If the operations of other servers cannot be read, clients do not see them; the command line shows the error.
+    // If the operations of other servers cannot be read, clients do not see these operations. The command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
     Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).with_processes(everybody))
 }
@@ -67,10 +67,11 @@ pub(crate) fn is_served(data: &Path) -> bool {
     everybody(data).is_ok_and(|servers| !servers.is_empty())
 }
 
-/// How often the directories of datastores are checked. The counted usage for quotas and the warnings are at most this interval old.
+/// How often the directories of datastores are checked. The counted usage for quotas and the warnings are never older than this interval.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
+/// Starts a thread that closes the open directories of datastores without active operations. The thread does this when the facts change, and
+/// periodically.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {
@@ -89,7 +90,8 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that checks the directories of datastores: it counts usage for quotas, and logs warnings, also about roles without effect.
+/// Starts a thread that checks the directories of datastores. The thread counts usage for quotas, and logs warnings, including warnings about roles
+/// without effect.
 pub(crate) fn look_after(faces: &Faces, files: &FileSet) -> anyhow::Result<()> {
     let (faces, files) = (faces.clone(), files.clone());
     std::thread::Builder::new().name("stores".into()).spawn(move || {
@@ -137,5 +139,5 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// The maximum number of warnings to log; `enfilade doctor` shows all warnings.
+/// The maximum number of warnings to log. `enfilade doctor` shows all warnings.
 const WARNINGS_TOLD_MAX: usize = 100;

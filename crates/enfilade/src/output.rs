@@ -1,4 +1,4 @@
-//! Output of commands: aligned tables, or JSON.
+//! The output of commands: aligned tables, or JSON.
 
 #![expect(clippy::print_stderr, reason = "this module prints the messages of commands")]
 
@@ -23,13 +23,13 @@ fn raw_line(text: &str) {
     }
 }
 
-/// Writes a line. Returns why that failed. A closed pipe (`| head`) is not an error.
+/// Writes a line. Returns the reason if the write failed. A closed pipe (`| head`) is not an error.
 fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
     let why = writeln!(out, "{text}").and_then(|()| out.flush()).err()?;
     (why.kind() != ErrorKind::BrokenPipe).then(|| why.to_string())
 }
 
-/// The error that standard output could not be written, if a line of it was lost.
+/// The error that standard output could not be written, if a line of the output was lost.
 pub(crate) fn lost() -> Option<anyhow::Error> {
     LOST.get().map(|why| {
         anyhow::anyhow!(
@@ -39,7 +39,7 @@ pub(crate) fn lost() -> Option<anyhow::Error> {
     })
 }
 
-/// Prints a help text, the version or a usage error, and ends the process. If a help text cannot be written, that is an error, unless the reader has
+/// Prints a help text, the version or a usage error, and ends the process. It is an error if a help text cannot be written, unless the reader has
 /// closed the pipe (`| head`).
 pub(crate) fn end(said: &clap::Error) -> ! {
     let printed = said.print().and_then(|()| std::io::stdout().flush());
@@ -54,10 +54,10 @@ pub(crate) fn end(said: &clap::Error) -> ! {
     }
 }
 
-/// Why nothing that is written to standard output can be seen.
+/// The reason why text on standard output is lost.
 pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null opened for reading and writing";
 
-/// Refuses to make a secret that would be lost at once, because nothing on standard output can be seen.
+/// Refuses to make a secret that would be lost at once, because text on standard output is lost.
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     anyhow::ensure!(
         can_be_seen(std::io::stdout()),
@@ -66,8 +66,8 @@ pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether something that is written to standard output can be seen. Rust opens `/dev/null` for reading and writing in the place of a closed standard
-/// output. A shell's `> /dev/null` opens it only for writing: then the caller chose to discard the output, and the result is `true`.
+/// Whether somebody can see text that is written to standard output. If standard output is closed, Rust opens `/dev/null` for reading and writing in
+/// its place. With `> /dev/null`, a shell opens `/dev/null` only for writing. Then the caller chose to discard the output, and the result is `true`.
 pub(crate) fn can_be_seen(out: impl AsFd) -> bool {
     const NULL: (u32, u32) = (1, 3);
     let Ok(flags) = fcntl_getfl(&out) else { return false };
@@ -95,7 +95,7 @@ pub(crate) fn json_line(value: &Value) {
     raw_line(&value.to_string());
 }
 
-/// Prints to standard error why the command failed.
+/// Prints the reason why the command failed to standard error.
 pub(crate) fn error(json: bool, why: &anyhow::Error) {
     if json {
         eprintln!("{}", json!({ "error": { "message": format!("{why:#}") } }));
@@ -133,7 +133,7 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
 /// The maximum number of names in one sentence.
 const NAMED_MAX: usize = 5;
 
-/// Some names, such as `a, b and 7 more`.
+/// A text with some of the names, such as `a, b and 7 more`.
 pub(crate) fn some(names: &[&str]) -> String {
     let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMED_MAX) {
@@ -142,7 +142,7 @@ pub(crate) fn some(names: &[&str]) -> String {
     }
 }
 
-/// A number with its noun, such as `1 session` or `2 sessions`.
+/// A number with the right form of its noun, such as `1 session` or `2 sessions`.
 pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
@@ -178,7 +178,7 @@ mod tests {
         let opened = |path: &str, reads, writes| {
             std::fs::OpenOptions::new().read(reads).write(writes).open(path).unwrap()
         };
-        // Rust opens this in the place of a closed standard output, before `main`.
+        // If standard output is closed, Rust opens `/dev/null` in this way before `main`.
         assert!(!can_be_seen(opened("/dev/null", true, true)));
         assert!(!can_be_seen(opened("/dev/null", true, false)), "it cannot be written");
         assert!(can_be_seen(opened("/dev/null", false, true)), "as after `> /dev/null`");

@@ -1,4 +1,4 @@
-//! The owner of the data directory: the user that the server runs as. Files that root creates in the data directory get the same owner
+//! The owner of the data directory. The server runs as this user. Files that root creates in the data directory get the same owner
 //! (`sources/src/files/directory.rs`).
 
 use anyhow::{Context, bail};
@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Refuses a user that cannot use the data directory: neither its owner, nor root, nor a member of the group that shares it. A directory that does
-/// not exist is accepted.
+/// Refuses a user that cannot use the data directory. Only its owner, root, and the members of the group that shares the data directory can use it. A
+/// directory that does not exist is accepted.
 pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     let meta = match std::fs::metadata(data) {
         Ok(meta) => meta,
@@ -25,7 +25,7 @@ pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Why a user cannot use the data directory, and what to do.
+/// The reason why a user cannot use the data directory, and advice.
 fn unusable(data: &Path, meta: &Metadata, (own, why): (u32, Errno)) -> String {
     let (data, owner, mode) = (data.display(), name_of(meta.uid()), meta.mode() & 0o777);
     if why == Errno::ROFS {
@@ -54,8 +54,9 @@ fn unusable(data: &Path, meta: &Metadata, (own, why): (u32, Errno)) -> String {
     }
 }
 
-/// Makes this process run as the owner of the data directory, so that it has exactly the permissions of the server. Only root can do this; for other
-/// users nothing changes. The process may have only one thread: the system calls act on one thread, and later threads inherit its user.
+/// Makes this process run as the owner of the data directory. Then the process has exactly the permissions of the server. Only root can do this. For
+/// other users, the function changes nothing. The process may have only one thread, because the system calls act on one thread, and later threads
+/// inherit its user.
 pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     let Ok(meta) = std::fs::metadata(data) else { return Ok(()) };
     if !geteuid().is_root() || meta.uid() == 0 {
@@ -71,7 +72,7 @@ pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     change().with_context(|| format!("this process cannot become user {}", name_of(meta.uid())))
 }
 
-/// The groups in the text of `/etc/group` (group(5)) that have this user as a member. A service manager gives these groups to the server, too.
+/// The groups in the text of `/etc/group` (group(5)) that contain this user. A service manager gives these groups to the server, too.
 fn groups_of(text: &str, user: &str) -> Vec<Gid> {
     let group = |line: &str| {
         let mut fields = line.split(':').skip(2);
@@ -81,8 +82,8 @@ fn groups_of(text: &str, user: &str) -> Vec<Gid> {
     text.lines().filter_map(group).collect()
 }
 
-/// A warning if the owner of the data directory cannot read and write `directory`, which the owner's server serves. Changes the user of this process
-/// as [`become_owner`] does, so it must be the last step of a command.
+/// A warning if the owner of the data directory cannot read and write `directory`, which the owner's server serves. Like [`become_owner`], this
+/// function changes the user of this process. So it must be the last step of a command.
 pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     become_owner(data).ok()?;
     access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).err()?;
@@ -93,8 +94,8 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     ))
 }
 
-/// Why this process cannot open a directory: the first directory on the path that the process may not enter, with its owner and mode. The last
-/// directory on the path must also be readable. `None` if no directory is the cause, or if the path does not exist as far as this process can see.
+/// The reason why this process cannot open a directory: the first directory on the path that the process may not enter, with its owner and mode. The
+/// last directory on the path must also be readable. `None` if no directory is the cause, or if this process sees that the path does not exist.
 pub(crate) fn barrier(directory: &Path) -> Option<String> {
     let mut path: Vec<&Path> = directory.ancestors().collect();
     path.reverse();
@@ -109,14 +110,14 @@ pub(crate) fn barrier(directory: &Path) -> Option<String> {
     })
 }
 
-/// The number of a user in `/etc/passwd` (passwd(5)); `None` if there is no such user. A number stands for itself.
+/// The number of a user in `/etc/passwd` (passwd(5)); `None` if there is no such user. If the text is a number, the function returns this number.
 pub(crate) fn uid_of(user: &str) -> Option<u32> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = users.lines().find(|line| line.split(':').next() == Some(user));
     named.and_then(|line| line.split(':').nth(2)?.parse().ok()).or_else(|| user.parse().ok())
 }
 
-/// The name of a user in `/etc/passwd` (passwd(5)), else the number.
+/// The name of a user in `/etc/passwd` (passwd(5)). If there is no name, the number.
 pub(crate) fn name_of(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let number = uid.to_string();

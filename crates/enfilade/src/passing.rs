@@ -1,5 +1,6 @@
-//! Connections to the other members of the fleet: requests for datastores are passed on to the member that serves them, and applied changes are reported to
-//! all. The connections use TLS with the certificates that the processes make at the start; etcd has the fingerprint of each registered process.
+//! Connections to the other members of the fleet. Requests for datastores are passed on to the member that serves the datastore, and applied changes
+//! are reported to all members. The connections use TLS with the certificates that the processes make at their start. etcd stores the fingerprint of
+//! each registered process.
 
 mod asked;
 
@@ -30,21 +31,21 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How often etcd is asked for the other members.
+/// The interval at which etcd is asked for the other members.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a connection to another member may take to open.
+/// The maximum time to open a connection to another member.
 const CONNECT: Duration = Duration::from_secs(2);
-/// The most connections that are kept for later requests.
+/// The maximum number of connections that are kept for later requests.
 const IDLE_MAX: usize = 64;
-/// How long a connection is kept. It is shorter than the time after which the other member closes it.
+/// How long a connection is kept. This time is shorter than the time after which the other member closes the connection.
 const IDLE: Duration = Duration::from_secs(5);
-/// The most requests to one member that wait for the head of their response.
+/// The maximum number of requests to one member that wait for the head of their response.
 const REQUESTS_MAX: usize = 1_024;
-/// How long the other machine may not acknowledge what was sent, or a probe of a silent connection.
+/// The maximum time in which the other machine must acknowledge sent bytes, or a probe of a silent connection.
 const SILENT: Duration = Duration::from_secs(6);
-/// The largest head of a response of another member, in bytes; also the size of the read buffer.
+/// The maximum size of the head of another member's response, in bytes. The read buffer has the same size.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The name in the certificates of members, which nobody compares.
+/// The name in the certificates of members. No process checks this name.
 const NAME: &str = "member.invalid";
 
 /// A key and a certificate for this process.
@@ -57,16 +58,17 @@ pub(crate) fn make_tls() -> anyhow::Result<MemberTls> {
     MemberTls::new(made.cert.der().to_vec(), made.signing_key.serialize_der()).map_err(|why| anyhow!(why))
 }
 
-/// The processes of the other members, as etcd had them at the last look.
+/// The processes of the other members, as they were registered when etcd was last asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peers {
     /// The registered processes with a listener for members, by their certificates.
     processes: BTreeMap<Fingerprint, String>,
-    /// The members with a registered process, and how one of its processes is reached; `None` if they have no listener for members.
+    /// The members with a registered process, and the address of one of the processes. The address is `None` if the processes have no listener for
+    /// members.
     members: BTreeMap<String, Option<Reach>>,
 }
 
-/// A process with a listener for members, and how it is reached.
+/// A process with a listener for members, and its address.
 fn reached(running: &Running) -> Option<(&str, &Reach)> {
     Some((&running.id, running.about.as_ref()?.reach.as_ref()?))
 }
@@ -96,8 +98,8 @@ impl Peers {
     }
 }
 
-/// Looks for the other members, forever, and lets the server report to them directly. While etcd does not answer, the last answer stays: a member without a
-/// proof refuses by itself.
+/// Asks etcd for the other members again and again, and lets the server send reports directly to them. While etcd does not answer, the last result
+/// stays in use. This is safe, because a member without a proof refuses requests.
 pub(crate) fn follow(
     config: &Config,
     store: StoreId,
@@ -131,11 +133,11 @@ pub(crate) struct Others {
     tls: Arc<MemberTls>,
     peers: watch::Receiver<Peers>,
     idle: Arc<Mutex<Vec<Idle>>>,
-    /// For each member, so that one that is slow does not take the places of the others.
+    /// For each member, the places for waiting requests. The places are separate, because a slow member must not take the places of other members.
     places: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A connection without a request.
+/// A connection that has no running request.
 struct Idle {
     peer: Fingerprint,
     since: Instant,
@@ -159,12 +161,12 @@ impl Others {
         let stream = connect(&self.tls, reach, MemberProtocol::Requests).await?;
         let shaken = Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|why| no_connection(reach, &why))?;
-        // It ends when the sender is dropped, and after an error, which the request gets.
+        // The task ends when the sender is dropped. It also ends after an error, and the request gets the error.
         tokio::spawn(async move { drop(connection.await) });
         Ok(sender)
     }
 
-    /// Sends a request to a process. A kept connection can have been closed just now; then another one is used.
+    /// Sends a request to a process. If a kept connection was closed in the meantime, another connection is used.
     async fn send(&self, reach: &Reach, request: Request<Received>) -> Result<Response<PassedBody>, String> {
         let (mut request, _until_answered) = held(request);
         loop {
@@ -194,7 +196,7 @@ impl Others {
         }
     }
 
-    /// Keeps a connection for the next request, when its response has ended.
+    /// Keeps a connection for the next request. This happens after the response on the connection has ended.
     fn keep(&self, peer: Fingerprint, mut sender: SendRequest<AskedBody>) {
         let idle = Arc::clone(&self.idle);
         tokio::spawn(async move {
@@ -209,7 +211,7 @@ impl Others {
     }
 }
 
-/// Connects to a process, which proves that it has the key of its certificate.
+/// Connects to a process. The process proves that it has the key of its certificate.
 async fn connect(
     tls: &MemberTls,
     reach: &Reach,
@@ -233,7 +235,7 @@ fn no_connection(reach: &Reach, why: &dyn std::fmt::Display) -> String {
     format!("no connection to {}: {why}", reach.address)
 }
 
-/// Opens connections for reports. A process with an older program takes none: it gets the reports from etcd.
+/// Opens connections for reports. A process with an older program does not accept such connections, and gets the reports from etcd.
 fn connects(tls: Arc<MemberTls>) -> Connect {
     Arc::new(move |reach| {
         let tls = Arc::clone(&tls);
@@ -241,7 +243,7 @@ fn connects(tls: Arc<MemberTls>) -> Connect {
             let stream = connect(&tls, &reach, MemberProtocol::Reports).await?;
             match stream.get_ref().1.alpn_protocol() == Some(MemberProtocol::Reports.name()) {
                 true => Ok(Box::new(stream) as Box<dyn Connection>),
-                false => Err(no_connection(&reach, &"it takes no reports")),
+                false => Err(no_connection(&reach, &"it accepts no reports")),
             }
         })
     })
@@ -275,7 +277,7 @@ impl PassOn for Others {
     }
 }
 
-/// Ends a connection when the other machine is not reached any more, such as after a power cut.
+/// Ends a connection when the other machine cannot be reached any more, for example after a power cut.
 ///
 /// # Errors
 /// When the kernel refuses an option.
@@ -297,7 +299,8 @@ pub(crate) async fn gone(mut peers: watch::Receiver<Peers>, certificate: Fingerp
     }
 }
 
-/// A body that is cut short when its process is not registered any more. A process that hangs sends nothing, and does not end the connection.
+/// A body that is cut short when its process is not registered any more. The reason: a process that hangs sends nothing, and does not end the
+/// connection.
 struct UntilGone<B> {
     body: B,
     gone: Pin<Box<dyn Future<Output = ()> + Send>>,

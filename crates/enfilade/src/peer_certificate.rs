@@ -1,5 +1,5 @@
-//! Why a TLS connection to another server failed, in plain words. The TLS library reports most problems of a certificate only as names of its
-//! error variants.
+//! Describes in plain words why a TLS connection to another server failed. The TLS library reports most problems of a certificate only as names of
+//! its error variants.
 
 use std::io;
 use tokio_rustls::rustls::{CertificateError, Error};
@@ -31,7 +31,7 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",
         ),
-        // The TLS library has no variants for these problems. Their text is the name of an error of webpki, which the TLS library uses.
+        // The TLS library has no variants for these problems. It returns the name of an error of webpki, a library that it uses.
         CertificateError::Other(other) => match other.0.to_string().as_str() {
             "CaUsedAsEndEntity" => Some(
                 "the server sends the certificate of a CA (basicConstraints CA:TRUE) as its own certificate, and TLS libraries refuse this: give the \
@@ -61,8 +61,8 @@ mod tests {
     use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-    /// The reason why a client refuses a server with a self-signed certificate. The client trusts only this certificate if `is_trusted`, else only
-    /// another one.
+    /// The reason why a client refuses a server with a self-signed certificate. If `is_trusted`, the client trusts only this certificate. Otherwise
+    /// the client trusts only another certificate.
     async fn refused(is_ca: IsCa, expired: bool, is_trusted: bool) -> String {
         let mut params = CertificateParams::new(vec!["k.example".to_owned()]).unwrap();
         // The library looks for the signer by this name.

@@ -1,5 +1,6 @@
-//! Files of a Proxmox Backup Server next to `user.cfg` that this server does not follow: passwords, realms and second factors. Each start and
-//! `enfilade doctor` say which of them are not in use, so that nobody believes that this server checks a second factor of Proxmox.
+//! Files of a Proxmox Backup Server in the directory of `user.cfg` that this server does not follow: passwords, realms and second factors. Each start
+//! and `enfilade doctor` say which of these files are not in use. Otherwise an operator could think that this server checks the second factors of
+//! Proxmox.
 
 use crate::home::server_change_context;
 use crate::{clock, example, output};
@@ -12,11 +13,11 @@ use enfilade_sources::files::proxmox_logins::{DOMAINS, SECOND_FACTORS, SHADOW};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The file in the data directory in which earlier versions listed what imports added. Imports now keep this list in the facts, and move the content
-/// of the file there.
+/// The file in the data directory in which earlier versions listed the records that imports added. Imports now keep this list in the facts, and move
+/// the content of the file there.
 pub(crate) const IMPORTED: &str = "imported.json";
 
-/// Reads from the file of an earlier version what imports from a Proxmox Backup Server added, by kind and name.
+/// Reads the records that imports from a Proxmox Backup Server added, by kind and name, from the file of an earlier version.
 pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     let path = data.join(IMPORTED);
     let text = match std::fs::read(&path) {
@@ -31,8 +32,8 @@ pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     })
 }
 
-/// Removes the file of an earlier version, after an import has written its names to the facts. If the file cannot be removed, the next import reads it
-/// again, which does no harm.
+/// Removes the file of an earlier version, after an import has written its names to the facts. If the file cannot be removed, the next import reads
+/// it again, and the result is the same.
 pub(crate) fn forget_imported(data: &Path) {
     let _ = std::fs::remove_file(data.join(IMPORTED));
 }
@@ -43,7 +44,7 @@ pub(crate) struct Unused {
     pub(crate) says: String,
 }
 
-/// Each file that is not in use, or only in part, with the command that imports it.
+/// Each file that is not in use, or is only partly in use, with the command that imports it.
 pub(crate) fn unused(
     data: &Path,
     source: &dyn Source,
@@ -102,8 +103,8 @@ pub(crate) fn unused(
     unused
 }
 
-/// A warning about users with a second factor in Proxmox. This server does not check second factors. `items` says which of the users have a
-/// password on this server.
+/// A warning about users with a second factor in Proxmox. This server does not check second factors. `items` contains the users that have a password
+/// on this server.
 fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
     let has_password = |name: &str| {
         items.iter().any(|item| item.kind == "password" && item.name == name && item.has_password_here())

@@ -1,4 +1,4 @@
-//! Reads what this process uses, from the kernel: processor time, memory, descriptors.
+//! Reads from the kernel which resources this process uses: processor time, memory, descriptors.
 
 use enfilade_faces::ProcessUse;
 use rustix::process::{Resource, getrlimit};
@@ -29,7 +29,7 @@ pub(crate) fn read() -> ProcessUse {
     }
 }
 
-/// The number after `word`, which is at the beginning of a line.
+/// The number after `word`. `word` must be at the beginning of a line.
 fn number(file: &str, word: &str) -> u64 {
     let text = read_to_string(file).unwrap_or_default();
     let rest = text.lines().find_map(|line| line.strip_prefix(word));

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The progress bar of one task.
 pub(crate) struct Progress {
     what: &'static str,
-    /// When the bar was last drawn, in milliseconds since the boot of the machine; `None` without a terminal.
+    /// The time at which the bar was last drawn, in milliseconds since the boot of the machine; `None` without a terminal.
     drawn: Option<u64>,
     has_drawn: bool,
 }
@@ -25,7 +25,7 @@ impl Progress {
 
     /// Shows the progress: `done` of `all`.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
-        // Reading the clock takes longer than processing most records, so the clock is read only for every 1,024th record.
+        // To read the clock takes longer than to process most records. So the clock is read only for every 1,024th record.
         if done.is_multiple_of(1024) {
             self.at(done, all);
         }
@@ -61,7 +61,7 @@ pub(crate) fn shown<R>(what: &'static str, all: usize, work: impl FnOnce(&Atomic
     })
 }
 
-/// Stops the drawing thread, also when the work fails.
+/// Stops the drawing thread. The thread is also stopped if the work fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -5,7 +5,8 @@ use enfilade_facts::vocabulary::Secret;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _, stdin};
 
-/// A new password: from the first line of standard input with `--password-stdin`, else from the terminal, typed twice.
+/// Reads a new password. With `--password-stdin`, the password is the first line of standard input. Otherwise the user types it twice on the
+/// terminal.
 pub(crate) fn new_password(is_stdin: bool) -> anyhow::Result<Secret> {
     if is_stdin {
         return from_stdin();
@@ -22,7 +23,7 @@ pub(crate) fn new_password(is_stdin: bool) -> anyhow::Result<Secret> {
     Ok(first)
 }
 
-/// A new password from the terminal, typed twice; `None` if only Enter was typed.
+/// Reads a new password, which the user types twice on the terminal. Returns `None` if the user only presses Enter.
 pub(crate) fn new_password_or_none(question: &str) -> anyhow::Result<Option<Secret>> {
     let first = silently(question, typed)?;
     if first.is_empty() {
@@ -64,7 +65,7 @@ fn typed() -> anyhow::Result<String> {
 /// A line of standard input, without its end; `None` at the end of the input.
 fn line() -> std::io::Result<Option<String>> {
     let mut line = String::new();
-    // The limit is above the longest secret, so that a longer line is refused and not truncated to a valid secret.
+    // The limit is larger than the longest secret. So a longer line is refused, and not truncated to a valid secret.
     let bytes = stdin().lock().take(1024).read_line(&mut line)?;
     let text = line.strip_suffix('\n').unwrap_or(&line);
     Ok((bytes > 0).then(|| text.strip_suffix('\r').unwrap_or(text).to_owned()))
@@ -84,12 +85,12 @@ impl Drop for Hidden {
     }
 }
 
-/// Asks on standard error, and reads a line from the terminal at standard input, which does not show the typed text.
+/// Asks on standard error, and reads a line from the terminal at standard input. The terminal does not show the typed text.
 pub(crate) fn hidden(question: &str) -> anyhow::Result<Secret> {
     silently(question, from_stdin)
 }
 
-/// Asks on standard error, and reads the answer from the terminal, which does not show the typed text.
+/// Asks on standard error, and reads the answer from the terminal. The terminal does not show the typed text.
 fn silently<T>(question: &str, read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let before = tcgetattr(stdin()).context(
         "standard input is not a terminal; --passphrase-stdin reads the passphrase from the first line of standard input",
@@ -98,7 +99,7 @@ fn silently<T>(question: &str, read: impl FnOnce() -> anyhow::Result<T>) -> anyh
     silent.local_modes.remove(LocalModes::ECHO);
     let _before = Hidden(before);
     tcsetattr(stdin(), OptionalActions::Flush, &silent)
-        .context("the terminal cannot be set to hide what is typed")?;
+        .context("the terminal cannot be set to hide the typed text")?;
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     let read = read();

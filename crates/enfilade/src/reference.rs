@@ -1,4 +1,4 @@
-//! The program's own tables: what `enfilade reference` prints and `cargo xtask pages` writes to `docs/`.
+//! The tables of the program. `enfilade reference` prints them, and `cargo xtask pages` writes them to `docs/`.
 
 use crate::cli::{Cli, Subject};
 use crate::config::{Config, KEYS, Key};
@@ -66,7 +66,7 @@ fn configuration() -> anyhow::Result<Table> {
     Ok(Table { columns, rows: KEYS.iter().map(row).collect() })
 }
 
-/// The default value of a key in TOML; `None` if it has none.
+/// The default value of a key in TOML; `None` if the key has no default.
 pub(crate) fn default_of(key: &Key) -> anyhow::Result<Option<String>> {
     let defaults = toml::Table::try_from(Config::default())?;
     Ok(value_of(&defaults, key).map(ToString::to_string))
@@ -112,7 +112,7 @@ fn tables_of_refusals() -> [(&'static str, &'static [RefusalRow]); 6] {
     ]
 }
 
-/// What to do about a refusal with this code.
+/// The advice for a refusal with this code.
 pub(crate) fn action_of(code: &str) -> Option<&'static str> {
     let mut rows = tables_of_refusals().into_iter().flat_map(|(_, rows)| rows);
     rows.find(|row| row.code == code).map(|row| row.action)
@@ -139,7 +139,7 @@ fn metrics() -> Table {
     Table { columns: &["metric", "type", "labels", "meaning"], rows: METRICS.iter().map(row).collect() }
 }
 
-/// The routes of all listeners, then the calls of the APIs that have separate tables.
+/// The routes of all listeners, followed by the calls of the APIs that have separate tables.
 fn routes() -> Table {
     let of_listener = |of: &'static str, tables: &'static [&'static [Route]]| {
         tables.iter().copied().flatten().map(move |route| {
@@ -185,7 +185,7 @@ fn endings() -> Table {
     Table { columns: &["change", "ends", "keystone"], rows: ENDINGS.iter().map(row).collect() }
 }
 
-/// A row for each command, and one for each of its arguments.
+/// One row for each command, and one row for each of its arguments.
 fn commands() -> Table {
     let mut root = Cli::command();
     root.build();
@@ -199,7 +199,7 @@ fn add_command(command: &Command, before: &str, rows: &mut Vec<Vec<Value>>) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     rows.push(vec![json!(name), json!(""), json!(""), json!(""), json!(about)]);
     let is_root = before.is_empty();
-    // Global arguments are shown once, at the root. Every command has `--help` and `--version`, so these are not shown.
+    // Global arguments are shown only once, at the top. Every command has `--help` and `--version`, so these two are not shown.
     let own = |arg: &&Arg| {
         (is_root || !arg.is_global_set()) && !matches!(arg.get_id().as_str(), "help" | "version")
     };

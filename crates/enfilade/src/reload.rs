@@ -1,10 +1,10 @@
-//! The reload at SIGHUP. The configuration is read first; if it has an error, nothing changes.
+//! The reload at SIGHUP. The configuration is read before everything else. If the configuration has an error, nothing changes.
 //!
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
 //! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
 //!
-//! The files that people edit are followed all the time. A reload reads them once more and logs their problems. These problems do not
-//! make the reload fail.
+//! The files that people edit are followed all the time. A reload reads them once more and logs their problems. These problems do not make the reload
+//! fail.
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::{Check, Config};
@@ -25,7 +25,7 @@ pub(crate) fn reload(
     let said = match exchange_all(home, served, faces, limits) {
         Ok([count, 0]) => Ok(format!("reloaded: {} from now on", count_of(count))),
         Ok([count, bad]) => Ok(format!(
-            "reloaded: {} from now on; {} cannot be used, see the warnings in the log",
+            "reloaded: {} from now on; {} cannot be used (see the warnings in the log)",
             count_of(count),
             output::counted(bad, "certificate file", "certificate files")
         )),
@@ -42,7 +42,7 @@ pub(crate) fn reload(
     said
 }
 
-/// Returns how many certificates are served, and how many files cannot be used.
+/// Returns the number of served certificates, and the number of files that cannot be used.
 fn exchange_all(
     home: &Home,
     served: &Arc<Served>,
@@ -73,11 +73,12 @@ fn exchange_all(
     Ok(counts)
 }
 
-/// The configuration, the changed keys that wait for a restart, and, if the new configuration has another place of certificates, their counts.
+/// The configuration, and the changed keys that need a restart. If the new configuration has another directory or crt-list of certificates, also the
+/// numbers of its certificates.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
-/// Reads the configuration. If it has another place of certificates, the certificates of that place are served from now on, and the result contains
-/// their counts. The configuration and the new certificates are read before anything is exchanged.
+/// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on,
+/// and the result contains their numbers. The configuration and the new certificates are read before anything is exchanged.
 fn configure(home: &Home, served: &Arc<Served>, limits: &Confinement) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;

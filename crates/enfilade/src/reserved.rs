@@ -18,7 +18,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     let Config { tls, identity, facts, backup, .. } = config;
     let backups = backup.directory.clone().map(PathBuf::from);
     let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges, &backups];
-    // `/proc` is reserved, too: it shows the memory of processes.
+    // `/proc` is reserved, too, because it shows the memory of processes.
     let others = [data.to_owned(), PathBuf::from("/proc")];
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();
@@ -31,14 +31,14 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
 /// Datastores, each with the path of its content.
 pub(crate) type Roots = Vec<(DatastoreName, String)>;
 
-/// The data directory alone, as reserved path. Datastores may lie in its subdirectory for datastores.
+/// Only the data directory, as reserved path. Datastores may lie in its subdirectory for datastores.
 pub(crate) fn data_alone(data: &Path) -> Reserved {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let datastores = Some(data.join(DATASTORES));
     Reserved { directories: [data].into(), datastores, ..Reserved::default() }
 }
 
-/// A file or directory that will be written, and will hold secrets of the server.
+/// A file or directory that will be written, and will contain secrets of the server.
 pub(crate) fn written_to(path: &Path) -> Reserved {
     Reserved {
         files: [std::path::absolute(path).unwrap_or_else(|_| path.to_owned())].into(),
@@ -51,7 +51,7 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
 ///
 /// A datastore that overlaps with `house` itself is ignored, because its server refuses every request for this datastore. So such a mistake in
 /// `datastore.cfg` prevents neither backups nor their restore.
-// INVARIANT: S8. A datastore that is added later is refused when it is created or opened.
+// INVARIANT: S8. If a datastore that contains this path is added later, it is refused when it is created or opened.
 pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyhow::Result<()> {
     let found = exposed(roots, own);
     let those = found.iter().map(|found| (found.name.clone(), found.root.clone()));
@@ -66,8 +66,8 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
     }
 }
 
-/// Refuses a path for a file or directory with secrets if its parent directory does not exist, or if the path is in a datastore: the users of the
-/// datastore could read the secrets.
+/// Refuses a path for a file or directory with secrets if its parent directory does not exist. Also refuses a path in a datastore, because the users
+/// of the datastore could read the secrets.
 fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     let target = std::path::absolute(target)?;
     let above = target.parent().unwrap_or(&target);
@@ -81,8 +81,8 @@ fn refuse_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Resu
     refuse_exposed(written_to(&target), data, enfilade_admin::roots(source)?)
 }
 
-/// Like [`refuse_place`]. Also refuses a path in the data directory: a backup or dump there would be lost together with the data directory, and could
-/// replace a file of the server.
+/// Like [`refuse_place`]. Also refuses a path in the data directory. A backup or dump at such a path would be lost together with the data directory,
+/// and could replace a file of the server.
 pub(crate) fn refuse_backup_place(data: &Path, source: &dyn Source, target: &Path) -> anyhow::Result<()> {
     refuse_place(data, source, target)?;
     ensure!(

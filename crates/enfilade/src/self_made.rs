@@ -1,4 +1,5 @@
-//! Certificates that Enfilade makes itself: the local CA, and certificates for servers, signed by that CA or by their own key.
+//! Certificates that Enfilade makes itself: the certificate of the local CA, and certificates for servers. The local CA signs the certificates for
+//! servers. Without a CA, they are self-signed.
 
 use crate::home::{Home, make_directory};
 use anyhow::{Context, bail};
@@ -16,15 +17,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
-/// How many days a certificate for a server is valid from now. Apple's clients refuse certificates that are valid for more than 825 days in all.
+/// The number of days from now for which a certificate for a server is valid. Apple's clients refuse certificates that are valid for more than 825
+/// days in all.
 const SERVER_DAYS: i64 = 824;
-/// How many days the local CA is valid: ten years, because people install its certificate in clients by hand.
+/// The number of days for which the local CA is valid: ten years, because people install its certificate in clients by hand.
 const AUTHORITY_DAYS: i64 = 3652;
-/// How many seconds before now a new certificate becomes valid, because clocks of clients may be slow.
+/// A new certificate is valid from this number of seconds before now, because clocks of clients may be slow.
 const EARLIER: i64 = 3600;
 /// The server renews a certificate made by Enfilade when the certificate expires in fewer than this number of days.
 const RENEW_DAYS: i64 = 30;
-/// The longest common name (X.520's ub-common-name).
+/// The maximum length of a common name (X.520's ub-common-name).
 const COMMON_NAME_MAX: usize = 64;
 
 /// The file of the certificate that the first start makes.
@@ -59,7 +61,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 pub(crate) struct Made {
     /// The bundle that a server uses: certificate and key.
     pub(crate) bundle: String,
-    /// The certificate that clients have to trust: this certificate, or that of the local CA.
+    /// The certificate that clients have to trust. It is this certificate, or the certificate of the local CA.
     pub(crate) trusted: String,
     /// The parsed certificate.
     pub(crate) leaf: Leaf,
@@ -101,7 +103,7 @@ fn terms(names: &[String], days: i64, now: i64) -> anyhow::Result<CertificatePar
     params.distinguished_name = rcgen::DistinguishedName::new();
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
-    // The first bit is cleared, so that the number is positive. The second bit is set, so that all numbers have the same length.
+    // The first bit is cleared, because the number must be positive. The second bit is set, because all numbers must have the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     Ok(params)
@@ -122,7 +124,7 @@ impl Authority {
         data.join("ca")
     }
 
-    /// Reads the local CA; `None` if none was made.
+    /// Reads the local CA; `None` if no local CA was made.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Option<Authority>> {
         let (path, key) = (Self::directory(data).join("ca.crt"), Self::directory(data).join("ca.key"));
         let read = |path: &Path| match std::fs::read_to_string(path) {
@@ -142,7 +144,7 @@ impl Authority {
         Ok(Some(Authority { certificate, path, key }))
     }
 
-    /// Makes the local CA with the common name `name`. If an interrupted command left a key without a certificate, that key is used.
+    /// Makes the local CA with the common name `name`. If an interrupted command left a key without a certificate, the new CA uses this key.
     pub(crate) fn make(data: &Path, name: &str, now: i64) -> anyhow::Result<Authority> {
         let directory = Self::directory(data);
         make_place(data, &directory)?;
@@ -179,7 +181,7 @@ impl Authority {
     }
 }
 
-/// Takes the lock of a directory of certificates, so that only one of several processes makes a certificate.
+/// Takes the lock of a directory of certificates. So only one process at a time makes a certificate.
 fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     let path = place.join(".making.lock");
     let lock = FileLock::take(&path, Duration::from_secs(10))?;
@@ -187,7 +189,7 @@ fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     Ok(lock)
 }
 
-/// Writes a file that belongs to the owner of the data directory, also if this process runs as root.
+/// Writes a file. The file belongs to the owner of the data directory, also if this process runs as root.
 pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     let written = std::fs::metadata(data).and_then(|owner| atomic::replace(path, bytes, mode, Some(&owner)));
     written.with_context(|| format!("`{}` cannot be written", path.display()))
@@ -205,13 +207,13 @@ pub(crate) fn make_place(data: &Path, place: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a bundle. Also writes the certificate that clients have to trust, next to the bundle and under the same name with the extension `.crt`.
+/// Writes a bundle. Also writes the certificate that clients have to trust into the same directory, under the same name with the extension `.crt`.
 pub(crate) fn install(data: &Path, place: &Path, made: &Made) -> anyhow::Result<()> {
     write_for_owner(data, place, made.bundle.as_bytes(), 0o600)?;
     write_for_owner(data, &place.with_extension("crt"), made.trusted.as_bytes(), 0o644)
 }
 
-/// The names of the first start's certificate: the names in the configuration, and localhost with its addresses.
+/// The names in the certificate of the first start: the names in the configuration, and localhost with its addresses.
 fn own_names(named: &[String]) -> Vec<String> {
     let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let new: Vec<String> = own.into_iter().filter(|own| !named.contains(own)).collect();
@@ -219,7 +221,7 @@ fn own_names(named: &[String]) -> Vec<String> {
 }
 
 /// Makes the first certificate, if the directory of certificates does not exist. The directory is created under another name, and renamed when it is
-/// complete: after an interruption, an empty directory would make the next start fail. If the directory exists, makes the certificate again if
+/// complete, because an empty directory after an interruption would make the next start fail. If the directory exists, makes the certificate again if
 /// needed.
 pub(crate) fn make_own(
     data: &Path,
@@ -229,7 +231,7 @@ pub(crate) fn make_own(
 ) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = place else { return Ok(()) };
     if directory.exists() {
-        // A failure is only a warning: the present certificate is served as long as it is valid.
+        // A failure is only a warning, because the present certificate is served as long as it is valid.
         if let Err(why) = make_own_again(data, directory, named, now) {
             crate::output::note(&format!(
                 "warning: certificate `{}`, which this server made, cannot be made again: {why:#}; the old certificate is served as long as it is \
@@ -256,8 +258,8 @@ pub(crate) fn make_own(
 /// Whether the next start creates the directory of certificates, with a certificate in it.
 ///
 /// # Errors
-/// Fails if the directory does not exist, and is not the default one: a mistyped name in the configuration must not become a directory with an
-/// unwanted certificate.
+/// Fails if the directory does not exist, and is not the default directory. The reason: a mistyped name in the configuration must not become a
+/// directory with an unwanted certificate.
 pub(crate) fn is_made_at_start(data: &Path, place: &CertificatePlace) -> anyhow::Result<bool> {
     let CertificatePlace::Directory(directory) = place else { return Ok(false) };
     if directory.exists() {
@@ -321,7 +323,7 @@ fn renew(data: &Path, place: &CertificatePlace, named: &[String], now: i64) -> a
         }
         let _lock = lock(data, directory)?;
         let mut names = leaf.names;
-        // The first name becomes the common name, so host names are sorted before addresses.
+        // The first name becomes the common name. So host names are sorted before addresses.
         names.sort_by_key(|name| name.parse::<IpAddr>().is_ok());
         install(data, &place, &make(&names, Some(&authority), now)?)?;
         crate::output::note(&format!("`{}` was renewed with the local CA", place.display()));
@@ -350,8 +352,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle: then a file next to the bundle, with the extension `.crt`, has the certificate that issued the bundle's
-/// certificate.
+/// Whether Enfilade made a bundle. For such a bundle, the same directory contains a file with the extension `.crt`, with the certificate that issued
+/// the bundle's certificate.
 pub(crate) fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)

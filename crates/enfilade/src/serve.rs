@@ -44,8 +44,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-/// If there is no store of facts yet, binds the sockets and closes them, and reads the certificates. A first start that cannot listen or has no usable
-/// certificate creates nothing.
+/// If there is no store of facts yet, binds the sockets and closes them again, and reads the certificates. So a first start that cannot listen, or
+/// has no usable certificate, creates nothing.
 pub(crate) fn try_to_listen(data: &Path, mut config: Config, arguments: &Serve) -> anyhow::Result<()> {
     if is_house(data) {
         return Ok(());
@@ -56,7 +56,7 @@ pub(crate) fn try_to_listen(data: &Path, mut config: Config, arguments: &Serve) 
     certificates::examine(&config.tls, data).map(drop)
 }
 
-/// Replaces the addresses of the configuration by those of the command line.
+/// Replaces the addresses in the configuration by the addresses of the command line.
 fn take(config: &mut Config, arguments: &Serve) {
     if let Some(listen) = &arguments.listen {
         config.tls.listen.clone_from(listen);
@@ -87,7 +87,7 @@ pub(crate) fn run(
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     refuse_exposed_backups(&home.data, &home.config, enfilade_admin::roots(home.source())?)?;
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
-    // The key is checked before anything is made or served: without it, every secret of an API token would be refused as wrong.
+    // The key is checked before anything is made or served. Without the key, the server would refuse every secret of an API token as wrong.
     home.hash_key()?;
     if let Some(why) = token_key::lost_session_keys(&home.fernet_keys(), home.source())? {
         output::note(&format!("warning: {why}"));
@@ -98,15 +98,15 @@ pub(crate) fn run(
         .build()?;
     // The queued log lines are written before the error.
     runtime.block_on(serve(&home, connections, limits, json)).inspect_err(|_| notes::write())?;
-    // Threads that are blocked in a file system may not end, so this waits for at most one second.
+    // Threads that are blocked in a file system may not end. So this call waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    // From here on, no other member waits for this one when it changes facts.
+    // From here on, no other member waits for this server when that member changes facts.
     home.facts.server.iter().for_each(|server| server.end());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Raises the soft limit of descriptors to the hard limit. A listing uses a descriptor for each entry of a batch, and the usual soft limit of 1,024
-/// only exists for programs that use `select`. Returns the new limit; `None` if there is no limit.
+/// Raises the soft limit of descriptors to the hard limit. A listing uses a descriptor for each entry of a batch. The usual soft limit of 1,024
+/// exists only for programs that use `select`. Returns the new limit; `None` if there is no limit.
 fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -136,7 +136,7 @@ struct Loaded {
     bad: Vec<BadCertificate>,
     tickets: Tickets,
     watched: Option<Watched>,
-    /// What the directory of the certificates of the fleet has.
+    /// The certificates of the fleet that their directory contains.
     held: Held,
 }
 
@@ -145,7 +145,7 @@ async fn load(home: &Home) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
-    // The watch begins before the files are read, so that no change is missed.
+    // The watch begins before the files are read. So no change is missed.
     let watched = Watched::new(&keeper.files).ok();
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
@@ -180,7 +180,7 @@ async fn serve(
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
-    // Certificates are read with io_uring, which passes by the limits of system calls, so it is closed after the first read.
+    // Certificates are read with io_uring, which bypasses the limits of system calls. So io_uring is closed after the first reading.
     confinement.limit_calls(&home.config)?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
@@ -208,7 +208,7 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
-    // Metrics and health answer until the end, so that a load balancer sees that the server drains.
+    // Metrics and health are served until the end. So a load balancer sees that the server drains.
     let (_to_the_end, never) = watch::channel(false);
     let mut watching = JoinSet::new();
     for listener in operations {
@@ -292,7 +292,7 @@ fn decide(
     }
 }
 
-/// Writes the remaining lines of the log. This waits for at most a second, because the reader of the log may have stopped reading.
+/// Writes the remaining lines of the log. This call waits for at most one second, because the reader of the log may have stopped reading.
 async fn write_log(log: Arc<AccessLog>) {
     let write = move || {
         log.write();
@@ -346,7 +346,7 @@ impl Listeners {
                 }
                 None => Vec::new(),
             },
-            // Every process can connect, because the kernel says which user it has.
+            // Every process can connect, because the kernel reports the user of the process.
             decisions: match &config.decisions.listen {
                 Some(addresses) => addresses.bind_all(("decisions", "decisions.listen"), 0o666).await?,
                 None => Vec::new(),
@@ -401,8 +401,8 @@ fn follow_everything(
     sweeping::follow(home, house)
 }
 
-/// Starts a thread that replaces the slow hashes of queued tokens by fast hashes. So a request with the secret of a token does not wait for the
-/// replacement.
+/// Starts a thread that replaces the slow hashes of queued tokens by fast hashes. With this thread, a request with the secret of a token does not
+/// wait for the replacement.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (source, files, reserved) =
         (Arc::clone(&home.facts.source), home.files.clone(), Arc::clone(&home.reserved));
@@ -422,11 +422,11 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     Ok(upgrades)
 }
 
-/// Logs some of the API tokens with an unusable hash, once; `enfilade doctor` shows all.
+/// Logs some of the API tokens with an unusable hash once. `enfilade doctor` shows all of them.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
     let source = Arc::clone(&home.facts.source);
-    // This runs in a thread, because to check a million tokens takes a while.
+    // This work runs in a thread, because the check of a million tokens takes some time.
     std::thread::Builder::new().name("hashes".into()).spawn(move || {
         let Ok(bad) = enfilade_admin::list_bad_hashes(&*source) else { return };
         for (token, why) in bad.iter().take(TOLD_MAX) {
@@ -451,7 +451,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
         loop {
             match watch.read() {
                 Ok(mounts) => house.set_mounts(mounts),
-                // Mounts are unknown: datastores that need a mount count as not mounted.
+                // If the mounts are unknown, datastores that need a mount count as not mounted.
                 Err(_) => house.set_mounts(enfilade_facts::Mounts::default()),
             }
             let _ = watch.wait(Duration::from_secs(60));
@@ -470,7 +470,7 @@ struct Bound {
 }
 
 impl Bound {
-    /// The first address for HTTPS; there is always one.
+    /// The first address for HTTPS. There is always at least one.
     fn first_tls(&self) -> SocketAddr {
         self.tls.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)))
     }
@@ -501,7 +501,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     let path = example::path(home);
     say(&format!("  files       https://{}{path}", example::reachable(tls)));
     for name in home.config.tls.names().iter().filter(|_| tls.ip().is_unspecified()) {
-        // In a URL, an IPv6 address is written in brackets.
+        // In a URL, an IPv6 address must be in brackets.
         let host = if name.contains(':') { format!("[{name}]") } else { name.clone() };
         say(&format!("              https://{host}:{}{path}", tls.port()));
     }
@@ -539,7 +539,7 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
     settled.inspect(|made| made.was_shown(home, json));
 }
 
-/// The name of the extended attribute for new ACLs. The name decides whether Samba can serve the same files.
+/// The name of the extended attribute for new ACLs. The name determines whether Samba can serve the same files.
 fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",

@@ -1,5 +1,5 @@
-//! The certificates that all members of a fleet serve. etcd has them, encrypted for the members. Each member has them in a directory of its data directory,
-//! which door 1 reads as a part of the directory of certificates.
+//! The certificates that all members of a fleet serve. etcd stores them, encrypted for the members. Each member stores them in a directory of its
+//! data directory. Door 1 reads this directory as a part of the directory of certificates.
 
 use crate::config::Config;
 use crate::fleet_log::log;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// How often a change is tried if other members change certificates at the same time.
 const TRIES: u32 = 5;
-/// The file with the id of the set of certificates that the directory has. Hidden files are no certificates.
+/// The file with the id of the set of certificates that is in the directory. Hidden files do not count as certificates.
 const NEWEST: &str = ".newest";
 
 /// The directory of the certificates of the fleet.
@@ -37,13 +37,13 @@ pub(crate) struct CertificatesOfFleet {
     store: StoreId,
 }
 
-/// What the directory has, as far as this process knows.
+/// The content of the directory, as far as this process knows it.
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) id: Option<SetId>,
     /// The files that were written, and their versions.
     pub(crate) versions: BTreeMap<String, SetId>,
-    /// Why certificates of the fleet cannot be used here, by their names.
+    /// The certificates of the fleet that cannot be used on this machine, by name, with the reasons.
     pub(crate) faults: BTreeMap<String, String>,
 }
 
@@ -64,10 +64,10 @@ impl CertificatesOfFleet {
         runtime.block_on(work(&log))
     }
 
-    /// Brings the directory to the newest set of certificates. A certificate that cannot be used is noted, and its earlier file stays.
+    /// Updates the directory to the newest set of certificates. A certificate that cannot be used is recorded, and its earlier file stays.
     ///
     /// # Errors
-    /// When etcd does not answer or has an older set, or the directory cannot be changed.
+    /// When etcd does not answer or contains an older set, or the directory cannot be changed.
     pub(crate) async fn get(&self, log: &Log, held: &mut Held) -> anyhow::Result<()> {
         let set = log.certificate_set().await?;
         // If etcd lost its data, the certificates stay.
@@ -84,7 +84,7 @@ impl CertificatesOfFleet {
                     self.write(name, pem).await?;
                     held.versions.insert(name.clone(), *version);
                 }
-                // Perhaps it was replaced since the set was read.
+                // The certificate was probably replaced after the set was read.
                 Err(_) if log.certificate_news().await?.0 != Some(id) => return Ok(()),
                 Err(why) => {
                     faults.insert(name.clone(), format!("{why:#}"));
@@ -97,10 +97,10 @@ impl CertificatesOfFleet {
         Ok(())
     }
 
-    /// Adds, replaces or removes (`None`) a certificate of the fleet. With an order of this member, also notes its success.
+    /// Adds, replaces or removes (`None`) a certificate of the fleet. If this member has an order, also records the success of the order.
     ///
     /// # Errors
-    /// When the certificate is too large, etcd does not answer, or other members change certificates or have the order.
+    /// When the certificate is too large, when etcd does not answer, or when other members change certificates or have the order.
     pub(crate) async fn change(
         &self,
         log: &Log,
@@ -111,7 +111,7 @@ impl CertificatesOfFleet {
         let bytes = pem.map_or(0, <[u8]>::len);
         ensure!(
             bytes <= SHARED_CERTIFICATE_BYTES_MAX,
-            "the certificate with its chain and key has {bytes} bytes; a shared one has at most {SHARED_CERTIFICATE_BYTES_MAX}"
+            "the certificate with its chain and key has {bytes} bytes; a shared certificate may have at most {SHARED_CERTIFICATE_BYTES_MAX}"
         );
         let key = self.hash_key()?;
         // With another key, no other member could decrypt the certificate.
@@ -139,7 +139,7 @@ impl CertificatesOfFleet {
         }
     }
 
-    /// The certificates that this machine does not have as the fleet has them, with the reasons, and the number of all.
+    /// The certificates for which this machine does not have the version of the fleet, with the reasons, and the number of all certificates.
     pub(crate) async fn compare(&self, log: &Log) -> anyhow::Result<(usize, BTreeMap<String, String>)> {
         let set = log.certificate_set().await?;
         self.refuse_older(&set)?;
@@ -159,7 +159,7 @@ impl CertificatesOfFleet {
         Ok((set.certificates.len(), faults))
     }
 
-    /// Shares all certificates of the directory: those of an earlier fleet, when this machine begins a new one.
+    /// Shares all certificates of the directory. They are left over from an earlier fleet, when this machine begins a new fleet.
     pub(crate) async fn share_held(&self, log: &Log) -> anyhow::Result<usize> {
         let mut count = 0;
         for name in self.names()? {
@@ -172,7 +172,7 @@ impl CertificatesOfFleet {
         Ok(count)
     }
 
-    /// Forgets which certificates of an earlier fleet this machine has. They stay.
+    /// Deletes the record of the certificates of an earlier fleet. The certificates themselves stay.
     pub(crate) fn forget(data: &Path) -> anyhow::Result<()> {
         let path = directory(data).join(NEWEST);
         match std::fs::remove_file(&path) {
@@ -224,7 +224,7 @@ impl CertificatesOfFleet {
         tokio::task::spawn_blocking(write).await?
     }
 
-    /// Removes the files of certificates that the fleet does not have any more, and notes the id of the set.
+    /// Removes the files of certificates that the fleet does not have any more, and stores the id of the set.
     async fn keep_only(&self, set: &CertificateSet) -> anyhow::Result<()> {
         let (of, set) = (self.clone(), set.clone());
         let remove = move || {
@@ -244,7 +244,7 @@ impl CertificatesOfFleet {
         tokio::task::spawn_blocking(remove).await?
     }
 
-    /// Refuses a set that is older than the one of this machine.
+    /// Refuses a set that is older than the set of this machine.
     fn refuse_older(&self, set: &CertificateSet) -> anyhow::Result<()> {
         let newest = std::fs::read_to_string(self.path(NEWEST)).ok();
         let newest = newest.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
@@ -258,7 +258,7 @@ impl CertificatesOfFleet {
 
     fn other_key(&self) -> String {
         format!(
-            "`{}` is not the one of the other members; copy it from another member",
+            "`{}` differs from the file of the other members; copy the file from another member",
             token_key::path(&self.data).display()
         )
     }
@@ -270,15 +270,15 @@ impl CertificatesOfFleet {
     }
 }
 
-/// What is authenticated with an encrypted certificate.
+/// The text that is authenticated together with an encrypted certificate.
 fn named(name: &str, version: SetId) -> String {
     format!("{name} {:016x}", u64::from_be_bytes(version.bytes()))
 }
 
-/// Refuses a name that is not the name of a file that a server reads in a directory of certificates.
+/// Refuses a name if a server would not read a file with this name in a directory of certificates.
 fn refuse_name(name: &str) -> anyhow::Result<()> {
     let is_plain = !name.is_empty() && name.len() <= SHARED_NAME_BYTES_MAX && !name.contains(['/', '\0']);
-    // A directory that does not exist: no file is read.
+    // The directory does not exist, because the check must not read a file.
     let is_one = is_plain && is_certificate(Path::new("/nonexistent"), OsStr::new(name));
     ensure!(
         is_one,

@@ -1,5 +1,5 @@
-//! The keys of sessions of a fleet. etcd has the newest ones, encrypted for the members. Each member has them in its directory of keys too, and their id in
-//! the file `keys/shared-keys.id`.
+//! The keys of sessions of a fleet. etcd stores the newest keys, encrypted for the members. Each member also stores the keys in its directory of
+//! keys, and their id in the file `keys/shared-keys.id`.
 
 use crate::config::Config;
 use crate::fleet_log::{log, wait_for};
@@ -15,7 +15,7 @@ use enfilade_sources::files::{atomic, key};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a command asks whether all servers use new keys.
+/// The interval at which a command asks whether all servers use new keys.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The keys of sessions of a member and of its fleet.
@@ -32,12 +32,12 @@ impl KeysOfFleet {
         KeysOfFleet { data: data.to_owned(), config: config.clone(), store, keys }
     }
 
-    /// The id and the digest of the keys of the fleet, if the directory of keys has them.
+    /// The id and the digest of the keys of the fleet, if these keys are in the directory of keys.
     pub(crate) fn installed(&self) -> Option<(KeysId, KeysDigest)> {
         let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
         let (id, said) = text.trim().split_once(' ')?;
         let [id, said] = [id, said].map(|text| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes));
-        // The directory can be another one than before, or was changed by hand.
+        // The directory may be a different directory now, or an operator may have changed it by hand.
         let digest = digest(&self.keys.read().ok()?.list(), &self.hash_key().ok()?);
         (said? == digest).then_some((KeysId::from_bytes(id?), digest))
     }
@@ -69,18 +69,19 @@ impl KeysOfFleet {
         let found = open_keys(&self.hash_key()?, &shared.sealed).ok();
         let (_, keys) = found.filter(|(found, _)| *found == shared.id.bytes()).with_context(|| {
             format!(
-                "the keys of sessions of the fleet cannot be decrypted: `{}` is not the one of the other members; copy it from another member",
+                "the keys of sessions of the fleet cannot be decrypted: `{}` differs from the file of the other members; copy the file from \
+                 another member",
                 token_key::path(&self.data).display()
             )
         })?;
         Ok(keys)
     }
 
-    /// Makes new keys from those of the fleet, and gives them to all members, when all use those. Then each server knows the key that signs next. Returns
-    /// what `make` says about the change.
+    /// Makes new keys from the keys of the fleet, and gives them to all members. This is possible only when all members use the present keys, because
+    /// then each server knows the key that signs next. Returns the description of the change that `make` returns.
     ///
     /// # Errors
-    /// When `make` refuses, etcd does not answer, or another member changed the keys at the same time.
+    /// When `make` refuses, when etcd does not answer, or when another member changed the keys at the same time.
     pub(crate) fn change<R>(
         &self,
         make: impl FnOnce(&FernetKeys) -> Result<(R, KeyList), Error>,
@@ -140,10 +141,12 @@ impl KeysOfFleet {
         Ok(())
     }
 
-    /// Waits until every registered server uses the keys of this machine, at most until the others refuse all requests. Returns the others.
+    /// Waits until every registered server uses the keys of this machine, but at most until the other servers refuse all requests. Returns the
+    /// servers that do not use the keys.
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
-        // A proof that was asked for before the change ends after Δ; the quarter is for clocks of different speed, and for the time of the call.
+        // A proof that was asked for before the change ends after Δ. A quarter of Δ is added for clocks with different speeds, and for the time of
+        // the call.
         let log_now = log(&self.config, self.store)?;
         let delta = wait_for(async { log_now.delta().await })?;
         let (began, most) = (clock::now().tick_millis, (delta + delta / 4).as_millis());
@@ -158,8 +161,8 @@ impl KeysOfFleet {
         }
     }
 
-    /// Puts keys into the directory, and then notes their id and digest. A crash between the two, or two processes at once, leave a digest that is not that
-    /// of the directory; [`KeysOfFleet::fetch`] then does it again.
+    /// Writes keys to the directory, and then stores their id and digest. After a crash between these two steps, or if two processes write at the
+    /// same time, the stored digest differs from the keys in the directory. Then [`KeysOfFleet::fetch`] repeats the steps.
     fn install(&self, id: KeysId, keys: &KeyList) -> anyhow::Result<()> {
         let directory = self.keys.directory();
         self.keys.install(keys).with_context(|| {
@@ -180,18 +183,19 @@ impl KeysOfFleet {
     }
 }
 
-/// A digest by which the members of a fleet compare their keys. The key of the digest is that of the hashes of API tokens, which all members have.
+/// A digest with which the members of a fleet compare their keys. The digest uses the key for the hashes of API tokens, because all members have this
+/// key.
 pub(crate) fn digest(keys: &KeyList, key: &HashKey) -> KeysDigest {
     let mut all = KeysDigest::default();
     for (number, bytes) in keys {
-        // Tokens have random ids, so no token's hash is a digest of keys.
+        // Tokens have random ids, so no hash of a token equals a digest of keys.
         let digest = key.digest(&CredentialId::from_bytes(u128::from(*number).to_be_bytes()), &**bytes);
         all.iter_mut().zip(digest).for_each(|(all, byte)| *all ^= byte);
     }
     all
 }
 
-/// Forgets which keys of an earlier fleet this machine has. Its keys stay.
+/// Deletes the record of the keys of an earlier fleet. The keys themselves stay.
 ///
 /// # Errors
 /// When the file cannot be deleted.

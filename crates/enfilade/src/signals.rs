@@ -20,7 +20,8 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to stop. Until then, reloads on SIGHUP and when a request asks for it; after each reload, looks for a certificate to obtain.
+    /// Waits for a signal to stop. Until then, reloads on SIGHUP, and when a request asks for a reload. After each reload, checks whether a
+    /// certificate must be obtained.
     pub(crate) async fn until_stopped(
         mut self,
         reload: impl Fn() -> Result<String, String>,

@@ -1,5 +1,6 @@
-//! Opens the store of facts for a server. An older store is upgraded first, and a store with much free space is compacted. If another process restores,
-//! upgrades or compacts the store, the server waits for a limited time. Then the server limits what its process may open, before it starts a thread.
+//! Opens the store of facts for a server. An older store is upgraded, and a store with much free space is compacted. If another process restores,
+//! upgrades or compacts the store, the server waits for a limited time. After opening the store, and before it starts a thread, the server limits the
+//! files and ports that its process may open.
 
 use crate::config::Config;
 use crate::confinement::Confinement;
@@ -24,7 +25,7 @@ const CLOSE_TRIES: u32 = 25;
 
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 ///
-/// `config` has the addresses of the command line.
+/// `config` includes the addresses of the command line.
 pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
     let (mut tries, mut limits) = (0, None);
     loop {
@@ -66,13 +67,13 @@ fn try_to_open(
     Home::open(installation.clone(), Use::Serve)
 }
 
-/// Writes a note at once: no thread writes the queue yet.
+/// Writes a note immediately, because no thread writes the queue yet.
 fn say(text: &str) {
     output::note(text);
     notes::write();
 }
 
-/// The error from opening the store, if the start failed for that reason.
+/// The error from opening the store, if this error is the reason why the start failed.
 fn others(why: &anyhow::Error) -> Option<&OpenError> {
     match why.downcast_ref::<UpgradeError>() {
         Some(UpgradeError::Open(why)) => Some(why),
@@ -80,8 +81,8 @@ fn others(why: &anyhow::Error) -> Option<&OpenError> {
     }
 }
 
-/// Upgrades an older store if that takes less than a minute, so that a package can be updated without further commands. Refuses a store whose upgrade
-/// takes longer than a minute.
+/// Upgrades an older store if the upgrade takes less than a minute. So a package can be updated without further commands. Refuses a store if its
+/// upgrade would take longer than a minute.
 fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else { return Ok(()) };
     let plan = older.plan()?;
@@ -99,10 +100,10 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// Compacts the store if that saves enough space and takes less than a minute. The server starts even if the compaction fails.
+/// Compacts the store if this saves enough space and takes less than a minute. The server starts even if the compaction fails.
 fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
-    // The records of a member have the numbers of the log, which a compaction would change.
+    // The records of a member contain the numbers of changes in the log, and a compaction would change these numbers.
     if lmdb.is_replica() {
         return Ok(());
     }

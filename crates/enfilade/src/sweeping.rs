@@ -1,4 +1,4 @@
-//! Deletes, in small transactions, the records that depended on removed records.
+//! Deletes the records that depended on removed records, in small transactions.
 
 use crate::home::{Home, server_change_context};
 use enfilade_admin::keystone::sweep;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How often the thread looks for records to delete.
 const EVERY: Duration = Duration::from_secs(1);
-/// Pause between two transactions, so that other changes can run.
+/// The pause between two transactions, in which other changes can run.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Starts the thread that deletes the dependents of removed records.
@@ -17,8 +17,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
             let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
-            // In a fleet one machine is enough, and the purge time depends on its clock. After an error the remaining records stay unreachable, and are deleted
-            // later.
+            // In a fleet, one machine is enough, and the time of the deletion depends on its clock. After an error, the remaining records stay
+            // unreachable, and are deleted later.
             let more = files.is_followed() && sweep(&ctx).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
         }

@@ -1,5 +1,5 @@
 //! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. Reports if tokens
-//! need another key than the one in the file.
+//! need another key than the key in the file.
 
 use crate::output;
 use enfilade_admin::{FernetKeys, TokenKey, judge_token_key};
@@ -13,7 +13,7 @@ pub(crate) fn path(data: &Path) -> PathBuf {
     data.join("keys/token-hash.key")
 }
 
-/// Reads the key from its file. If there is no file, makes a new key, or returns `None` if tokens need the lost key.
+/// Reads the key from its file. If there is no file, makes a new key. Returns `None` if there is no file and tokens need the lost key.
 pub(crate) fn find(
     data: &Path,
     group: Option<u32>,
@@ -26,13 +26,13 @@ pub(crate) fn find(
     Ok(Some(key::load_or_make(&path, group)?))
 }
 
-/// Whether two data directories have the same key: they are of the same server, or one is restored from a backup of the other.
+/// Whether two data directories have the same key. Then both belong to the same server, or one was restored from a backup of the other.
 pub(crate) fn is_same(one: &Path, other: &Path, group: Option<u32>) -> bool {
     let of = |data: &Path| key::load(&path(data), group).ok();
     of(one).zip(of(other)).is_some_and(|(one, other)| one.bytes() == other.bytes())
 }
 
-/// The problem with the key of a data directory, in words; `None` if no token needs another key.
+/// A description of the problem with the key of a data directory; `None` if no token needs another key.
 pub(crate) fn fault(data: &Path, judged: TokenKey, is_missing: bool) -> Option<String> {
     let TokenKey::Lost { tokens, since } = judged else { return None };
     let path = path(data);
@@ -63,7 +63,7 @@ pub(crate) fn judge(
     Ok((judge_token_key(source, key.as_ref())?, key))
 }
 
-/// A warning for `enfilade facts restore`, if the restored facts need another key than the one in the data directory.
+/// A warning for `enfilade facts restore`, if the restored facts need another key than the key in the data directory.
 pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source) -> Option<String> {
     let key = key::load(&path(data), group).ok();
     let key = key.as_ref().map(|key| HashKey::new(key.bytes()));

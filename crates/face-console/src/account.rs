@@ -29,7 +29,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Account, "Account", &content))
 }
 
-/// Does what a form of the page asks. If that fails, the page says why.
+/// Does the action that a form of the page requests. If the action fails, the page shows the reason.
 pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer, Failure> {
     let done = match action {
         "create-token" => tokens::create(click).await,

@@ -1,4 +1,4 @@
-//! The pages of administrators. Each page asks door 4 for the privilege that the same call of the API of Proxmox Backup Server needs.
+//! The pages of administrators. Each page asks door 4 for the same privilege as the corresponding call of the API of Proxmox Backup Server.
 
 pub(crate) mod changes;
 pub(crate) mod datastores;
@@ -14,7 +14,7 @@ use enfilade_faces::{Answer, Failure, RequestError};
 use enfilade_facts::vocabulary::Privileges;
 use enfilade_passage::{AdminPermit, Lending};
 
-/// Shows a page. `Ok(None)` if no page has this name.
+/// Shows a page. Returns `Ok(None)` if no page has this name.
 pub(crate) async fn show(click: &mut Click<'_>, area: &str) -> Result<Option<Answer>, Failure> {
     Ok(Some(match area {
         "users" => users::show(click).await?,
@@ -27,7 +27,7 @@ pub(crate) async fn show(click: &mut Click<'_>, area: &str) -> Result<Option<Ans
     }))
 }
 
-/// Does what a form of a page asks. If that fails, the page says why.
+/// Does the action that a form of a page requests. If the action fails, the page shows the reason.
 pub(crate) async fn submit(click: &mut Click<'_>, area: &str, action: &str) -> Result<Answer, Failure> {
     let done = match area {
         "users" => users::act(click, action).await,

@@ -1,4 +1,5 @@
-//! The files that every page needs: the stylesheet, the script and the icon. Their URLs contain a digest of their content, so browsers may keep them.
+//! The files that every page needs: the stylesheet, the script and the icon. Their URLs contain a digest of their content. So browsers may cache the
+//! files.
 
 use enfilade_faces::{Answer, Body};
 use enfilade_facts::vocabulary::to_hex;
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 
 /// A file.
 pub(crate) struct Asset {
-    /// The last segment of its URL.
+    /// The last segment of the URL of the file.
     name: String,
     kind: &'static str,
     content: &'static str,
@@ -19,7 +20,7 @@ pub(crate) struct Asset {
 pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "css", "text/css; charset=utf-8", include_str!("assets/console.css"))
 });
-/// The script. Without it, everything works but uploads.
+/// The script. Without the script, all functions except uploads work.
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });
@@ -40,7 +41,7 @@ impl Asset {
     }
 }
 
-/// The file with this name; `None` if there is none.
+/// The file with this name; `None` if there is no such file.
 pub(crate) fn asset(name: &str) -> Option<Answer> {
     let asset = [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name)?;
     let mut answer = Response::new(Body::from(asset.content));

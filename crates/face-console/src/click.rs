@@ -1,4 +1,4 @@
-//! A request of a browser that is signed in: who the user is, the page around the response, and the permits for actions.
+//! A request of a signed-in browser: the user, the page around the response, and the permits for actions.
 
 use crate::page::{Frame, Notice, page};
 use crate::section::Section;
@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 use maud::Markup;
 
-/// A request of a browser that is signed in.
+/// A request of a signed-in browser.
 pub(crate) struct Click<'f> {
     pub(crate) faces: &'f Faces,
     pub(crate) connection: Connection,
@@ -25,17 +25,17 @@ pub(crate) struct Click<'f> {
     pub(crate) form: Vec<(String, String)>,
     /// The token that every form must send back.
     pub(crate) csrf: String,
-    /// What the page says above its content.
+    /// The message that the page shows above its content.
     pub(crate) notice: Option<Notice>,
     pub(crate) trace: Trace,
 }
 
-/// Why an action failed.
+/// The reason why an action failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// A door refused it, or the request is wrong. The page of the failure replaces the page.
+    /// A door refused the action, or the request is invalid. The page of the failure replaces the page.
     Failed(Failure),
-    /// The user can correct it. The page shows this text above the form.
+    /// The user can correct the error. The page shows this text above the form.
     Said(String),
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn said(text: impl std::fmt::Display) -> Trouble {
 }
 
 impl Click<'_> {
-    /// The text of a field of the form. Blanks around it are removed.
+    /// The text of a field of the form, without blanks at both ends.
     pub(crate) fn field(&self, name: &str) -> &str {
         parameter(&self.form, name).unwrap_or_default().trim()
     }
@@ -100,7 +100,7 @@ impl Click<'_> {
         self.faces.house().now().unix_seconds
     }
 
-    /// Whether the user has these privileges on the path. It decides only what is shown.
+    /// Whether the user has these privileges on the path. The result decides only which parts of a page are shown.
     pub(crate) fn holds(&mut self, path: &str, needed: Privileges) -> bool {
         let Ok(path) = path.parse::<RolePath>() else { return false };
         self.visit.privileges(&path).is_ok_and(|(here, _)| here.covers(needed))

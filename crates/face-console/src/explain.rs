@@ -1,6 +1,7 @@
-//! Explain: what each of the five doors answers, for a person, a right and a path, and what would have to change. Everybody can ask about their own
-//! rights on what they can see. To ask about another person, or about every path, a user needs to see the roles of everybody (`Sys.Audit` on `/access`), and
-//! to be able to give themselves every right in the datastore (`Permissions.Modify` on it): the answer may name objects that are hidden from them.
+//! The page "Explain". It shows the answer of each of the five doors for a person, a right and a path, and the change that would give the right.
+//! Every user can ask about their own rights on objects that they can see. To ask about another person, or about any path, a user needs two
+//! privileges: to see the roles of everybody (`Sys.Audit` on `/access`), and to give themselves every right in the datastore (`Permissions.Modify` on
+//! it). The reason: the answer may name objects that are hidden from the user.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -19,7 +20,7 @@ use enfilade_passage::{
 };
 use maud::{Markup, html};
 
-/// The rights that the form offers, and what a person calls them.
+/// The rights that the form offers. For each right, the words that the page shows for it.
 const RIGHTS: [(&str, &str); 8] = [
     ("read", "read"),
     ("write", "write"),
@@ -31,18 +32,18 @@ const RIGHTS: [(&str, &str); 8] = [
     ("write-acl", "change the ACL"),
 ];
 
-/// What a person calls a right.
+/// The words that the page shows for a right.
 fn words(right: AccessMask) -> String {
     let label = RIGHTS.iter().find(|(name, _)| name.parse() == Ok(right)).map(|(_, label)| *label);
     label.map_or_else(|| right.to_string(), str::to_owned)
 }
 
-/// The permits to ask what anybody may do in a datastore.
+/// The permits that are needed to ask about the rights of any person in a datastore.
 pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreName) -> Result<(), Failure> {
     may_review(&mut click.visit, datastore)
 }
 
-/// As [`may_ask_about_others`], for an answer that is being sent. Door 2 is asked again, too.
+/// As [`may_ask_about_others`], but for an answer that is being sent. This function also asks door 2 again.
 pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
     let datastore = format!("/datastore/{datastore}");
     for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {
@@ -52,7 +53,7 @@ pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result
     Ok(())
 }
 
-/// What the form asks.
+/// The question that the form sends.
 struct Question {
     who: Authid,
     datastore: DatastoreName,
@@ -205,7 +206,7 @@ async fn answer(click: &mut Click<'_>, question: &Question) -> Result<Markup, Fa
     })
 }
 
-/// The answer to a question about a request to an application. The user must be able to see the roles of everybody.
+/// The answer to a question about a request to an application. The user must be allowed to see the roles of everybody.
 async fn about_url(click: &mut Click<'_>) -> Result<Markup, Trouble> {
     click.permit("/access", Privileges::SYS_AUDIT, Lending::Reads, None)?;
     let who: Authid = click.asked("who").parse().map_err(said)?;
@@ -298,7 +299,7 @@ fn door(title: &str, answer: Option<&DoorAnswer>) -> Markup {
     }
 }
 
-/// What would have to change, as a sentence and a command.
+/// The change that would give the right, as a sentence and a command.
 fn remedy_of(remedy: &Remedy, who: &str, datastore: Option<&DatastoreName>) -> Markup {
     let name = datastore.map_or("NAME", DatastoreName::as_str);
     let on = |path: &StorePath| {

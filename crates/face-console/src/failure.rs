@@ -1,4 +1,4 @@
-//! The responses to requests that failed: a page for people, a line of text for the script.
+//! The responses to requests that failed. A person gets a page, and the script gets a line of text.
 
 use crate::click::Click;
 use crate::icons::Icon;
@@ -11,14 +11,14 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use maud::{Markup, html};
 
-/// The status and the reason, as every protocol tells them.
+/// The status and the reason, as in the other protocols.
 fn said(failure: &Failure, aim: Aim) -> (StatusCode, String, Option<HeaderValue>) {
     let plain = failed(failure, aim);
     let text = match plain.body() {
         Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).trim_end().to_owned(),
         _ => String::new(),
     };
-    // A browser must not ask for a password in a dialog of its own.
+    // The status is not 401, because a browser would show its own dialog for a password after a 401.
     let status = match plain.status() {
         StatusCode::UNAUTHORIZED => StatusCode::FORBIDDEN,
         status => status,
@@ -26,7 +26,7 @@ fn said(failure: &Failure, aim: Aim) -> (StatusCode, String, Option<HeaderValue>
     (status, text, plain.headers().get(RETRY_AFTER).cloned())
 }
 
-/// What a status means to a person. The text is the same for a hidden thing and an absent one.
+/// The words that explain a status to a person. The text is the same for a hidden object and an absent object.
 fn words(status: StatusCode) -> (&'static str, &'static str) {
     match status {
         StatusCode::NOT_FOUND => ("Nothing is here", "It does not exist, or you may not see it."),
@@ -73,7 +73,7 @@ fn with_retry(mut answer: Answer, retry: Option<HeaderValue>) -> Answer {
     answer
 }
 
-/// The page of a failure, for a user who is signed in. If the session has ended meanwhile, a redirect to the page for signing in.
+/// The page of a failure, for a signed-in user. If the session has ended meanwhile, the response is a redirect to the page for signing in.
 pub(crate) fn page(mut click: Click<'_>, failure: Failure) -> Answer {
     click.trace.failed(&failure);
     let answer = if session::has_ended(&failure) {
@@ -103,12 +103,12 @@ pub(crate) fn outside(result: Result<Answer, Failure>, mut trace: Trace) -> Answ
     answer
 }
 
-/// Why a script that is not signed in gets nothing.
+/// The failure for a script that is not signed in.
 pub(crate) fn signed_out() -> Failure {
     IdentityRefusal::NoCredential.into()
 }
 
-/// Why an action failed, in one sentence above the form.
+/// The reason why an action failed, in one sentence above the form.
 pub(crate) fn sentence(failure: &Failure, aim: Aim) -> String {
     let (status, text, _) = said(failure, aim);
     let (title, what) = words(status);

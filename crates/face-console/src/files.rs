@@ -1,8 +1,9 @@
 //! The files of a user.
 //!
-//! - `folder.rs` is the page of a folder, `file.rs` that of a file; `change.rs` is what their forms do.
-//! - `content.rs` sends a file, `zip.rs` a folder; `upload.rs` receives a file.
-//! - `search.rs` finds files by name. It and `zip.rs` go through folders with `walk.rs`.
+//! - `folder.rs` makes the page of a folder, and `file.rs` the page of a file. `change.rs` does the actions
+//!   of their forms.
+//! - `content.rs` sends a file, and `zip.rs` sends a folder. `upload.rs` receives a file.
+//! - `search.rs` finds files by name. `search.rs` and `zip.rs` visit folders with `walk.rs`.
 
 pub(crate) mod change;
 pub(crate) mod content;
@@ -29,7 +30,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     }
 }
 
-/// The folders above a place, each a link.
+/// The folders above a place. Each folder is a link.
 pub(crate) fn crumbs(place: &Place) -> Markup {
     let mut above = vec![place.clone()];
     while let Some(parent) = above.last().and_then(Place::parent) {

@@ -1,4 +1,4 @@
-//! Icons, as SVG in the page. They are decoration: the text next to an icon says the same, so screen readers skip them.
+//! Icons, as SVG in the page. Icons are decoration: the text next to an icon has the same meaning, so screen readers skip icons.
 
 use maud::{Markup, html};
 
@@ -33,7 +33,7 @@ impl Icon {
     /// The strokes, on a square of 24 by 24.
     pub(crate) fn path(self) -> &'static str {
         match self {
-            // An enfilade: doors behind doors.
+            // The picture of an enfilade: doors in a row.
             Icon::Brand => "M3 21V3h18v18M7.5 21V7h9v14M11 21V11h2v10M2 21h20",
             Icon::Folder => {
                 "M3 6.5A1.5 1.5 0 0 1 4.5 5h4l2.5 2.5h8.5A1.5 1.5 0 0 1 21 9v8.5a1.5 1.5 0 0 1-1.5 1.5h-15A1.5 1.5 0 0 1 3 17.5z"

@@ -1,10 +1,10 @@
-//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server, and work without a script except for
-//! uploads. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads work without
+//! a script. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
-//! - `click.rs` is one request of a browser that is signed in. Every page gets one.
-//! - `page.rs` is the frame of all pages; `section.rs` the navigation; `icons.rs` and `assets.rs` what they look like.
-//! - `files.rs`, `account.rs`, `administration.rs` and their folders are pages; so are `start.rs`, `explain.rs` and `review.rs`.
+//! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
+//! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
+//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `explain.rs` and `review.rs` also make pages.
 
 mod assets;
 mod icons;
@@ -68,14 +68,14 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // A script sent the request.
+            // The script sent the request, and not a person who opens a page.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }
     })
 }
 
-/// Refuses a request that a page of another site makes a browser send. A link of another site may open a page.
+/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page.
 fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
     let is = |name: &str, values: &[&str]| {
         headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
@@ -85,7 +85,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
     if is_own || opens_page { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
-/// Answers a browser that is signed in.
+/// Answers a request of a signed-in browser.
 async fn clicked(
     faces: &Faces,
     connection: Connection,
@@ -132,7 +132,7 @@ enum Sent {
 }
 
 impl Sent {
-    /// What a path asks for, and the rest of the path.
+    /// The kind of response for a path, and the rest of the path.
     fn of(path: &str) -> Option<(Sent, &str)> {
         let of = |area: &str, sent| path.strip_prefix(area).map(|rest| (sent, rest));
         of("content/", Sent::File)
@@ -170,7 +170,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
     }
 }
 
-/// Does what a form asks.
+/// Does the action that a form requests.
 async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Answer, Failure> {
     const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
     let body = collect_form(body, &click.faces.limits()).await?;

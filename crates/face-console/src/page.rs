@@ -1,4 +1,4 @@
-//! The frame of every page: navigation, headers, and the small pieces that all pages use.
+//! The frame of every page: navigation, headers, and the small parts that all pages use.
 
 use crate::assets::{ICON, SCRIPT, STYLE};
 use crate::icons::Icon;
@@ -13,11 +13,12 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 
-/// A page loads only the files of this server, runs only the script of the console, and no page of another site can show it in a frame.
+/// The content security policy. A page loads only files of this server, and runs only the script of the console. No page of another site can show the
+/// page in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What the frame shows around a page.
+/// The data that the frame shows around a page.
 pub(crate) struct Frame<'p> {
     /// The title of the page.
     pub(crate) title: &'p str,
@@ -29,7 +30,7 @@ pub(crate) struct Frame<'p> {
     pub(crate) user: &'p str,
     /// The token that every form sends.
     pub(crate) csrf: &'p str,
-    /// What the last action did, or why it failed.
+    /// The result of the last action, or the reason why it failed.
     pub(crate) notice: Option<&'p Notice>,
 }
 
@@ -42,8 +43,8 @@ pub(crate) enum Notice {
     Failed(String),
 }
 
-/// The messages of actions that were done, by the keys in the URLs of the next pages. The URL contains only a key, so that a link cannot make a page say
-/// something else.
+/// The messages about actions that were done. Each message has a key, which is in the URL of the next page. The URL contains only the key. So a link
+/// cannot make a page show another text.
 const DONE: [(&str, &str); 9] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
@@ -72,12 +73,13 @@ pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
     guarded(answer)
 }
 
-/// Adds the headers that every response of the console has: it is stored nowhere, its type is not guessed, and no page of another site can use it.
+/// Adds the headers that every response of the console has. The headers say that no cache may store the response, that the browser must not guess its
+/// type, and that no page of another site can use it.
 pub(crate) fn guarded(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Not `no-referrer`: with that, browsers send `Origin: null` with forms.
+        // The policy is not `no-referrer`, because with `no-referrer`, browsers send `Origin: null` with forms.
         (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -106,7 +108,7 @@ fn document(title: &str, class: Option<&str>, body: &Markup) -> Markup {
     }
 }
 
-/// A page for a user who is signed in.
+/// A page for a signed-in user.
 pub(crate) fn page(status: StatusCode, frame: &Frame<'_>, content: &Markup) -> Answer {
     let Frame { title, section, sections, user, csrf, notice } = frame;
     let group = |label: &str, is_of: fn(Section) -> bool| {
@@ -173,7 +175,7 @@ pub(crate) fn csrf_field(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
 
-/// The command that does the same as a form or shows the same as a page.
+/// A shell command that has the same effect as a form, or shows the same facts as a page.
 pub(crate) fn command(lines: &[String]) -> Markup {
     html! {
         details.command {
@@ -183,19 +185,19 @@ pub(crate) fn command(lines: &[String]) -> Markup {
     }
 }
 
-/// What a page shows if there is nothing to show.
+/// The text of a page that has no content to show.
 pub(crate) fn empty(icon: Icon, title: &str, text: &Markup) -> Markup {
     html! { div.empty { (icon.show()) h2 { (title) } p { (text) } } }
 }
 
-/// A point in time. The script shows it in the time zone of the browser.
+/// A point in time. The script shows the time in the time zone of the browser.
 pub(crate) fn time(unix_seconds: i64) -> Markup {
     let text = to_rfc3339(unix_seconds);
     let short = text.get(..16).unwrap_or(&text).replace('T', " ");
     html! { time.nowrap datetime=(text) { (short) " UTC" } }
 }
 
-/// A point in time; `never` for 0.
+/// A point in time. The value 0 is shown as `never`.
 pub(crate) fn time_or_never(unix_seconds: i64) -> Markup {
     if unix_seconds == 0 {
         html! { span.weak { "never" } }

@@ -1,4 +1,4 @@
-//! A file or folder of a datastore, as it is in the URLs of the console.
+//! A file or folder of a datastore, as the URLs of the console name it.
 
 use enfilade_faces::RequestError;
 use enfilade_faces::percent::push_name;
@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath, shell_word};
 pub(crate) struct Place {
     pub(crate) datastore: DatastoreName,
     pub(crate) path: StorePath,
-    /// Whether the URL ends with a slash, as those of folders do.
+    /// Whether the URL ends with a slash. The URLs of folders end with a slash.
     pub(crate) is_folder: bool,
 }
 
@@ -18,7 +18,7 @@ impl Place {
     /// Reads the part of a URL that begins with the name of a datastore.
     pub(crate) fn read(rest: &str, limits: &Limits) -> Result<Self, RequestError> {
         let (name, encoded) = rest.split_once('/').unwrap_or((rest, ""));
-        // A text that is not a datastore name is answered like an unknown name.
+        // If the text cannot be the name of a datastore, the server answers as for an unknown name.
         let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
         let path = StorePath::from_url(encoded).map_err(RequestError::Path)?;
         path.keeps_to(limits).map_err(RequestError::Path)?;
@@ -50,12 +50,13 @@ impl Place {
         Ok(Place { datastore: self.datastore.clone(), path, is_folder })
     }
 
-    /// What a person calls the place: its name, or the name of the datastore.
+    /// The name that the page shows for the place: the name of the file or folder, or the name of the
+    /// datastore.
     pub(crate) fn name(&self) -> &str {
         if self.path.is_root() { self.datastore.as_str() } else { self.path.name() }
     }
 
-    /// A command of curl for the place over WebDAV.
+    /// A command of curl that uses the place over WebDAV.
     pub(crate) fn curl(&self, user: &str, arguments: &str) -> String {
         let mut url = format!("https://HOST/dav/{}", self.datastore);
         for name in self.path.names() {

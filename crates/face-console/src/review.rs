@@ -1,5 +1,5 @@
-//! Who can read this? The page shows everybody who may read one file or list one folder. The file in CSV has every right of everybody on everything below.
-//! Both need the permits of [`may_ask_about_others`].
+//! The page "Who can read this?". It shows all persons who may read a file or list a folder. A CSV file contains all rights of all persons on
+//! everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`].
 
 use crate::click::Click;
 use crate::explain::{may_ask_about_others, may_review};
@@ -19,11 +19,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The most people that the page lists.
+/// The maximum number of people that the page lists.
 const PEOPLE_MAX: usize = 1_000;
 /// The size of a piece of the CSV, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// How often the doors are asked again while the client is slow.
+/// The interval at which the doors are asked again while the client is slow.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Every user who can log in.
@@ -34,7 +34,7 @@ fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     Ok(may_come.filter_map(|user| user.userid.parse().ok()).collect())
 }
 
-/// A person who may read, and the last rule that decided.
+/// A person who may read the object, and the last rule that decided.
 struct Reader {
     who: Authid,
     by: String,
@@ -85,7 +85,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     Ok(click.page(Section::Files, "Who can read this?", &content))
 }
 
-/// The rights of everybody on everything below a place, while the client reads.
+/// Sends the rights of all persons on everything below a place, while the client reads.
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
@@ -138,7 +138,7 @@ impl<'s> Writing<'s> {
         Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender, visit, datastore }
     }
 
-    /// Adds the lines of an object. Breaks if the client does not read any more.
+    /// Adds the lines of an object. Returns `Break` if the client does not read any more.
     fn write(&mut self, object: &Reviewed<'_>) -> ControlFlow<()> {
         let path = quoted(&object.path.to_string());
         let kind = if object.kind == NodeKind::File { "file" } else { "directory" };
@@ -149,7 +149,7 @@ impl<'s> Writing<'s> {
         if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
     }
 
-    /// Sends the lines. While the client is slow, asks once a second whether the user may still review.
+    /// Sends the lines. While the client is slow, this function asks once a second whether the user may still review.
     fn send(&mut self) -> ControlFlow<()> {
         let runtime = tokio::runtime::Handle::current();
         loop {

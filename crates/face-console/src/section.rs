@@ -1,4 +1,5 @@
-//! The sections of the console. A section of the administration is shown to users with the privilege that its calls need. Each page asks door 4 again.
+//! The sections of the console. A section of the administration is shown only to users with the privilege that the calls of the section need. Each
+//! page asks door 4 again.
 
 use crate::icons::Icon;
 use enfilade_facts::vocabulary::Privileges;

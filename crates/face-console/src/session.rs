@@ -1,5 +1,5 @@
-//! Signing in to the console and out of it. The cookie names a session whose audience is the console: it is no credential anywhere else. The token
-//! against forged forms is a digest of the cookie, so it is bound to the session, and needs no storage.
+//! Signing in to the console, and signing out. The cookie names a session with the console as audience. The cookie is not a credential at any other
+//! place. The token against forged forms is a digest of the cookie. So the token is bound to the session, and needs no storage.
 
 use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};
@@ -21,7 +21,8 @@ use maud::html;
 /// The page for signing in.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
-/// Whether the origin of a form is this host. A connection with TLS has forms of `https` only; without TLS, a proxy in front may have removed it.
+/// Whether the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. Without TLS, a proxy in front of
+/// the server may have removed TLS, so forms of `https` pages are accepted, too.
 pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(), RequestError> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = head.uri.authority().map(hyper::http::uri::Authority::as_str).or(host);
@@ -64,7 +65,7 @@ pub(crate) async fn signed_in(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Option<(Visit, String)>, Failure> {
-    // A cookie that cannot be read is the same as none: the user can sign in, and gets another one.
+    // A cookie that cannot be read counts as no cookie. The user can sign in, and gets a new cookie.
     let Ok(Some(ask)) = browser(headers, CONSOLE_COOKIE, || Audience::Console) else { return Ok(None) };
     let csrf = to_hex(&csrf_of(&ask).0);
     let credential = Credential::Browser(ask);
@@ -80,7 +81,7 @@ pub(crate) async fn signed_in(
     }
 }
 
-/// A redirect to the page for signing in, which leads back to the page that the browser asked for.
+/// A redirect to the page for signing in. After signing in, the browser returns to the page that it requested.
 pub(crate) fn to_sign_in(uri: &Uri) -> Answer {
     let to = uri.path_and_query().map(hyper::http::uri::PathAndQuery::as_str).and_then(own_target);
     let parameters: Vec<(&str, &str)> = to.iter().map(|to| ("to", to.as_str())).collect();
@@ -98,12 +99,12 @@ fn form(status: StatusCode, to: Option<&Target>, user: &str, problem: Option<&st
     page::outside(status, "Sign in", &form)
 }
 
-/// Back to the page that the browser asked for.
+/// Redirects the browser back to the page that it requested.
 fn proceed(to: Option<Target>) -> Answer {
     page::guarded(redirect(to.as_ref().map_or("/console/", Target::as_str)))
 }
 
-/// GET shows the page for signing in, POST signs in.
+/// GET shows the page for signing in, and POST signs in.
 ///
 /// # Errors
 /// When another site sent the form, or the session cannot be stored.
@@ -128,7 +129,7 @@ pub(crate) async fn sign_in(
     match issue(faces, connection, &pairs, trace).await {
         Ok(session) => {
             connection.anonymous.release();
-            // The browser forgets the session that it had, so that session must not stay valid.
+            // The browser gets a new cookie and forgets its old session. So the old session must not stay valid.
             end_other(faces, connection, &head.headers, trace).await;
             let stored = {
                 let session = session.clone();
@@ -143,14 +144,15 @@ pub(crate) async fn sign_in(
             let user = parameter(&pairs, "user").unwrap_or_default().trim();
             let Some(why) = why_not(&refusal) else { return Err(refusal.into()) };
             trace.failed(&Failure::Refused(refusal));
-            // The status is not 401, because then a browser asks for a password in a dialog of its own.
+            // The status is not 401, because a browser would show its own dialog for a password after a 401.
             Ok(form(StatusCode::FORBIDDEN, to.as_ref(), user, Some(why)))
         }
         Err(other) => Err(other),
     }
 }
 
-/// A session for the console. Only a password, with a passcode if the account needs one, gets a session: no token, ticket or other session does.
+/// Issues a session for the console. The user needs a password, and a passcode if the account needs one. No token, ticket or other session is
+/// accepted.
 async fn issue(
     faces: &Faces,
     connection: &Connection,
@@ -159,7 +161,7 @@ async fn issue(
 ) -> Result<Session, Failure> {
     let arrival = log_in(faces, connection, pairs, trace).await?;
     trace.event.authid = arrival.authid().to_word();
-    // Each sign-in is a change of the facts.
+    // Each sign-in is a change of the facts. So the number of sign-ins is limited.
     faces.house().count_code(&arrival.user())?;
     Ok(trace.admitted(arrival.sign_in(Audience::Console)).await?)
 }
@@ -169,11 +171,11 @@ async fn end_other(faces: &Faces, connection: &Connection, headers: &HeaderMap, 
     let Ok(Some(ask)) = browser(headers, CONSOLE_COOKIE, || Audience::Console) else { return };
     let admitted = faces.arc_house().admit(&Credential::Browser(ask), connection.peer.ip()).await;
     let Ok(Some(session)) = admitted.map(|visit| visit.identity().session().cloned()) else { return };
-    // If it fails, the session ends by itself.
+    // If this call fails, the session ends later at its expiry.
     let _ended = change(faces, trace, move |ctx| sign_out(ctx, &session)).await;
 }
 
-/// Ends the session.
+/// Ends the session of the console.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -201,7 +203,7 @@ pub(crate) fn changed_password() -> Answer {
     answer
 }
 
-/// Whether door 2 refused because the session has ended meanwhile.
+/// Whether door 2 refused the request because the session has ended.
 pub(crate) fn has_ended(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused(refusal @ Refusal::Identity(_)) if is_unauthorized(refusal))
 }

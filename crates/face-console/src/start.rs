@@ -12,9 +12,9 @@ use maud::{Markup, html};
 /// A datastore on the first page.
 struct Tile {
     name: DatastoreName,
-    /// The free and the used bytes, if the user may look into the datastore now.
+    /// The free and the used bytes, if the user may read the datastore now.
     quota: Option<(u64, u64)>,
-    /// The member of the fleet that serves the datastore, if it is another one.
+    /// The member of the fleet that serves the datastore, if this member is another machine.
     elsewhere: Option<String>,
 }
 

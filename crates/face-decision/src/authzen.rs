@@ -2,13 +2,13 @@
 //!
 //! | in AuthZEN | here |
 //! |---|---|
-//! | subject `{"type": "user", "id": "alice@local"}` | a user or an API token by authid; a name without a realm is in the realm `local` |
+//! | subject `{"type": "user", "id": "alice@local"}` | a user or an API token with this authid; a name without a realm is in the realm `local` |
 //! | resource `{"type": "wiki", "id": "pages/1"}` | the type is the name of an application, the id a path in it |
 //! | resource `{"type": "url", "id": "https://wiki.example.com/pages/1"}` | the application of the host |
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |
 //!
-//! A subject, resource or action that is unknown here is denied, and not an error. `properties` and `context` are ignored: a decision rests on facts, not
-//! on claims of the asking service.
+//! A subject, resource or action that is unknown here is denied, and not an error. `properties` and `context` are ignored: a decision rests on facts,
+//! not on claims of the asking service.
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
@@ -26,9 +26,9 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The most questions of one batch.
+/// The maximum number of questions in one batch.
 const EVALUATIONS_MAX: usize = 1_000;
-/// The most results of a search in one response, and their number if the request does not say.
+/// The maximum number of results of a search in one response. This number is also the default if the request contains no number.
 const RESULTS_MAX: usize = 1_000;
 
 /// A subject or a resource. The target of a search has no id.
@@ -49,7 +49,7 @@ struct Question {
     subject: Option<Entity>,
     resource: Option<Entity>,
     action: Option<Action>,
-    /// Checked to be an object, and ignored.
+    /// The server checks that the value is an object, and then ignores it.
     #[serde(default)]
     #[expect(dead_code, reason = "only its type is checked")]
     context: Option<std::collections::HashMap<String, IgnoredAny>>,
@@ -65,7 +65,7 @@ struct Options {
     evaluations_semantic: Semantic,
 }
 
-/// How far a batch is judged.
+/// The questions of a batch that are judged.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Semantic {
@@ -81,10 +81,10 @@ struct PageAsk {
     limit: Option<usize>,
 }
 
-/// An error in the request, which the service gets with 400.
+/// An error in the request. The service gets the error with the status 400.
 struct Wrong(&'static str);
 
-/// A question to door 4; `None` if a part of it names nothing that this server knows. Then the answer is a denial.
+/// A question to door 4. `None` if a part of the question names something that this server does not know. Then the answer is a denial.
 type Asked = Option<(Authid, ApplicationAsk)>;
 
 pub(crate) fn evaluation(context: RequestContext<'_>) -> Reply<'_> {
@@ -99,7 +99,7 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
         }
-        // An evaluation that cannot be read is denied, and the others are judged.
+        // An evaluation that cannot be read is denied. The other evaluations are judged.
         let asked =
             question.evaluations.iter().map(|one| read(one, Some(&question)).ok().flatten()).collect();
         let mut decisions = judge(faces, asked)?;
@@ -155,7 +155,7 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
         let after = after.transpose()?;
         let Page { found, after } = faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
         let found = found.into_iter().map(|path| json!({ "type": resource.kind, "id": path.as_str() }));
-        // The token of the root is a slash, because an empty token means that there are no further results.
+        // The token for the root is a slash, because an empty token would mean that there are no further results.
         Ok(results(found.collect(), after.map(|path| path.to_string())))
     })
 }
@@ -218,11 +218,11 @@ fn text(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 enum Failed {
     /// The request is malformed.
     Wrong(&'static str),
-    /// The facts cannot be read, for example.
+    /// A door refused, for example because the facts cannot be read.
     Failure(Failure),
 }
 
@@ -253,7 +253,7 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
-        // The processes at the Unix socket are known, too.
+        // The processes at the Unix socket are known, too. So their connections also free their slots.
         connection.anonymous.release();
         let asked = match question(request, faces).await {
             Ok(question) => answer(faces, question),
@@ -315,7 +315,7 @@ fn results(found: Vec<Value>, next: Option<String>) -> String {
         .to_string()
 }
 
-/// The greatest number of results, and the token of the page.
+/// The maximum number of results, and the token of the page.
 fn page_of(question: &Question) -> Result<(usize, Option<&str>), Wrong> {
     let Some(page) = &question.page else { return Ok((RESULTS_MAX, None)) };
     match page.limit {
@@ -338,7 +338,7 @@ fn identified(part: &Option<Entity>) -> Result<&Entity, Wrong> {
     needed(part).and_then(|entity| if entity.id.is_some() { Ok(entity) } else { Err(NO_ID) })
 }
 
-/// The question of an evaluation. A part that it leaves out is that of the whole batch.
+/// The question of an evaluation. If the evaluation leaves out a part of the question, the part of the whole batch counts.
 fn read(question: &Question, batch: Option<&Question>) -> Result<Asked, Wrong> {
     let subject = question.subject.as_ref().or_else(|| batch?.subject.as_ref());
     let resource = question.resource.as_ref().or_else(|| batch?.resource.as_ref());
@@ -377,7 +377,7 @@ fn authid_of(subject: &Entity) -> Option<Authid> {
     }
 }
 
-/// The id of a user in a search result: without the realm `local`, so that the id can be used in a question as it is.
+/// The id of a user in a search result. The id does not contain the realm `local`, and can be used unchanged in a question.
 fn shown(user: &Userid) -> String {
     match *user.realm() == Realm::local()
         && Userid::new(user.name(), Realm::local()).is_ok_and(|same| same == *user)

@@ -36,13 +36,13 @@ pub(crate) const SIGN_OUT: &str = "/.enfilade/sign-out";
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
-/// For a refused subrequest: the redirect to [`START`], if a browser opens a page and its user is not signed in. `None` for other clients, and for
-/// requests with a credential in a header: these get the status 401.
+/// The response to a refused subrequest of a browser: a redirect to [`START`], if the browser opens a page and its user is not signed in. `None` for
+/// other clients, and for requests with a credential in a header. These get the status 401.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);
     let has_credential = headers.contains_key(AUTHORIZATION) || headers.contains_key(AUTH_TOKEN);
-    // If the proxy does not pass these paths on, a redirect would lead to itself.
+    // If the proxy does not pass these paths to the decision listener, a redirect would lead back to the same path.
     let is_own = headers.get("x-forwarded-uri").is_some_and(|uri| uri.as_bytes().starts_with(b"/.enfilade/"));
     let is_browser = !is_own
         && is("x-forwarded-method", b"GET")
@@ -53,12 +53,12 @@ pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Fa
         return None;
     }
     let uri = headers.get("x-forwarded-uri").and_then(|uri| uri.to_str().ok()).and_then(Target::read);
-    // Traefik would complete a URL without a host by the host of this server.
+    // The URL contains the host, because Traefik would add the host of this server to a URL without a host.
     let origin = Visited::read(headers).ok()?.origin(faces).ok()?;
     Some(redirect(&url(&format!("{origin}{START}"), &[("to", uri.unwrap_or_else(Target::root).as_str())])))
 }
 
-/// The response to a request of a browser: the page of the failure, if it failed.
+/// The response to a request of a browser. If the request failed, the response is a page with the failure.
 fn answered(result: Result<Answer, Failure>, mut trace: Trace) -> Answer {
     let answer = result.unwrap_or_else(|failure| {
         trace.failed(&failure);

@@ -1,6 +1,6 @@
 //! Envoy's `ext_authz` over gRPC: `envoy.service.auth.v3.Authorization/Check` (envoy/service/auth/v3/external_auth.proto, attribute_context.proto).
 //!
-//! Only the fields that are used are declared here; the library skips all others. A message has a prefix of five bytes: a flag for compression, and the
+//! Only the used fields are declared here. The library skips all other fields. A message has a prefix of five bytes: a flag for compression, and the
 //! length (gRPC over HTTP/2, "Length-Prefixed-Message").
 
 use crate::browser::redirect_to_start;
@@ -130,7 +130,7 @@ mod messages {
     pub(super) struct HeaderOption {
         #[prost(message, optional, tag = "1")]
         pub(super) header: Option<Header>,
-        /// 2: overwrite the header if it exists, or add it.
+        /// 2: the header is overwritten if it exists, and added otherwise.
         #[prost(int32, tag = "3")]
         pub(super) append_action: i32,
         #[prost(bool, tag = "4")]
@@ -147,7 +147,7 @@ const OVERWRITE: i32 = 2;
 const OK: i32 = 0;
 const PERMISSION_DENIED: i32 = 7;
 
-/// Headers in place of which Envoy's own fields count.
+/// The names of headers that describe the request. For these facts, Envoy's own fields count, and the headers are ignored.
 const DESCRIBING: [&str; 5] =
     ["x-forwarded-method", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for"];
 
@@ -188,7 +188,7 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
             }
         };
         let answer = framed(&response);
-        // The status in the log is the one that the visitor gets.
+        // The log contains the status that the visitor gets.
         let status = response.denied.and_then(|denied| denied.status).map_or(200, |status| status.code);
         trace.answered(&answer);
         trace.event.status = u16::try_from(status).unwrap_or(0);
@@ -196,7 +196,7 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// The headers of the visitor's request, with those that describe the request itself.
+/// The headers of the visitor's request, and headers that describe the request itself.
 async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMap, Failure> {
     let body = collect_message(request.into_body(), &faces.limits()).await?;
     let (prefix, message) = body.split_first_chunk::<5>().ok_or(BAD_MESSAGE)?;
@@ -211,7 +211,7 @@ async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMa
     let HttpRequest { method, path, host, scheme, header_map } = http;
     let mut headers = HeaderMap::new();
     for Header { key, value, raw_value } in header_map.ok_or(NO_HEADERS)?.headers {
-        // The pseudo-headers of HTTP/2 are in fields of their own. What the visitor says about its own request does not count.
+        // Envoy has separate fields for the pseudo-headers of HTTP/2. A header with which the visitor describes its own request does not count.
         if key.starts_with(':') || DESCRIBING.contains(&key.as_str()) {
             continue;
         }
@@ -241,7 +241,7 @@ fn permitted(
 ) -> Result<Permitted, Failure> {
     let mut headers = HeaderMap::new();
     identity::insert(&mut headers, faces, decision, trace)?;
-    // The application does not get the cookies of this server.
+    // The application must not get the cookies of this server.
     let mut headers_to_remove = Vec::new();
     match cookies_for_application(visitor) {
         Some(cookies) if cookies.is_empty() => headers_to_remove.push(COOKIE.as_str().to_owned()),
@@ -265,7 +265,7 @@ fn denied(answer: &Answer) -> CheckResponse {
     }
 }
 
-/// Headers that Envoy sets in place of those of the same name.
+/// Headers that Envoy sets. They replace headers of the same name.
 fn options(headers: &HeaderMap) -> Vec<HeaderOption> {
     let option = |(name, value): (&HeaderName, &HeaderValue)| HeaderOption {
         header: Some(Header {
@@ -279,7 +279,7 @@ fn options(headers: &HeaderMap) -> Vec<HeaderOption> {
     headers.iter().map(option).collect()
 }
 
-/// The response with one message, and the status of the call after it.
+/// The response with one message. The status of the call follows the message.
 fn framed(response: &CheckResponse) -> Answer {
     let message = response.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
-//! The headers that tell the application who the visitor is.
+//! The headers with which the application learns the name, the groups and the roles of the visitor.
 //!
-//! Every response that permits a request has all of these headers. A header without a value is empty, so that a proxy replaces a header that the visitor
-//! sent.
+//! Every response that permits a request has all of these headers. A header without a value is empty, and not left out. So the proxy always replaces
+//! a header that the visitor sent.
 
 use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace};
 use enfilade_facts::vocabulary::{Authid, GroupName};
@@ -15,14 +15,15 @@ const GROUPS: HeaderName = HeaderName::from_static("remote-groups");
 const ROLES: HeaderName = HeaderName::from_static("remote-roles");
 const JWT: HeaderName = HeaderName::from_static("remote-jwt");
 
-/// The longest value of `Remote-Groups`, in bytes. Proxies have small buffers for the head of a response, and refuse the request if it does not fit: 4
-/// KiB in nginx (`proxy_buffer_size`). With a signed token, which contains the groups, too, the printed configuration of nginx has a larger buffer.
+/// The longest value of `Remote-Groups`, in bytes. Proxies have small buffers for the head of a response, for example 4 KiB in nginx
+/// (`proxy_buffer_size`). They refuse the request if the head does not fit into the buffer. With a signed token, which contains the groups, too, the
+/// printed configuration of nginx has a larger buffer.
 const GROUPS_BYTES_MAX: usize = 3_072;
 
-/// How long a signed token is valid, in seconds. The application gets a new one with each request.
+/// The lifetime of a signed token, in seconds. The application gets a new token with each request.
 const JWT_SECONDS: i64 = 60;
 
-/// Inserts the headers. If everybody may make the request, they are empty.
+/// Inserts the headers. If everybody may make the request, the headers are empty.
 ///
 /// # Errors
 /// When the names of the groups are too long, or there is no key for the signed token.
@@ -35,7 +36,7 @@ pub(crate) fn insert(
     let (mut user, mut groups, mut roles, mut jwt) = <(String, String, String, String)>::default();
     if let Some(Visitor { authid, roles: given, groups: names }) = &decision.visitor {
         user = authid.to_word().to_string();
-        // A group's name can contain any character, so it is written like the name of a user, as one ASCII word.
+        // The name of a group can contain any character. So the name is written as one ASCII word, like the name of a user.
         let word =
             |name: &GroupName| Authid::word_of_parts(name.name(), name.realm().as_str(), None).to_string();
         let names: Vec<String> = names.iter().map(word).collect();
@@ -71,7 +72,7 @@ pub(crate) fn key_set(faces: &Faces) -> Answer {
     let mut answer = Response::new(Body::from(text));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"));
-    // The staged key is in the set before it signs, so an application may keep the set for a while.
+    // The staged key is in the set before it signs any token. So an application may cache the set for a few minutes.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
     answer
 }

@@ -1,9 +1,9 @@
-//! Decisions for proxies of another make. Before such a proxy passes a request on to an application, it sends a subrequest to the decision listener. The
-//! subrequest describes the request of the visitor. A response with the status 200 permits the request, and any other response refuses it.
+//! Decisions for proxies of another make. Before such a proxy passes a request on to an application, it sends a subrequest to the decision listener.
+//! The subrequest describes the request of the visitor. A response with the status 200 permits the request, and any other response refuses it.
 //!
-//! - `subrequest.rs` reads which request a subrequest is about.
-//! - `profile.rs` has the differences between the proxies.
-//! - `identity.rs` tells the application who the visitor is.
+//! - `subrequest.rs` reads the description of the visitor's request from a subrequest.
+//! - `profile.rs` contains the differences between the proxies.
+//! - `identity.rs` describes the visitor to the application.
 //! - `browser.rs` and its folder let people sign in to applications with a browser.
 //! - `ext_authz.rs` answers Envoy over gRPC.
 //! - `authzen.rs` answers services that authenticated the user themselves (AuthZEN Authorization API 1.0).
@@ -60,7 +60,7 @@ pub const ROUTES: [Route; 16] = [
     Route::own("/.well-known/authzen-configuration", authzen::configuration)
         .only("GET, HEAD")
         .says("AuthZEN: the addresses of these calls"),
-    // Proxies pass requests with these paths on, from the hosts of applications.
+    // Proxies pass requests with these paths from the hosts of applications to this listener.
     Route::own("/.enfilade/start", browser::start)
         .only("GET, HEAD")
         .says("Signing in with a browser: the first step at an application's host"),
@@ -100,7 +100,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                     let to_start = browser::redirect_to_start(faces, headers, &failure);
                     let mut answer = to_start.unwrap_or_else(|| profile::refused(&failure));
                     form(&mut answer);
-                    // No proxy may use the response for a later request.
+                    // No proxy may store the response and use it for a later request.
                     answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
                     answer
                 }
@@ -121,7 +121,7 @@ async fn decide(
     judge(faces, connection, headers, trace).await
 }
 
-/// Checks the path that Envoy appends to its own: a proxy must not reach this route by a path such as `/decide/envoy/../../x`.
+/// Checks the path that Envoy appends to the path of this route. A proxy must not reach this route by a path such as `/decide/envoy/../../x`.
 fn check_appended(path: &str) -> Result<(), RequestError> {
     match path.strip_prefix("/decide/envoy/") {
         Some(rest) => StorePath::from_target(&format!("/{rest}")).map(drop).map_err(RequestError::Path),
@@ -129,7 +129,7 @@ fn check_appended(path: &str) -> Result<(), RequestError> {
     }
 }
 
-/// Judges the request that these headers describe. The proxy is known already.
+/// Judges the request that these headers describe. The caller has already checked that the proxy may ask.
 async fn judge(
     faces: &Faces,
     mut connection: Connection,
@@ -139,7 +139,7 @@ async fn judge(
     let read = Subrequest::read(headers, &faces.limits());
     let Subrequest { visitor, ask, application } =
         read.inspect_err(|_| subrequest::describe(headers, &mut trace.event))?;
-    // From here on, delays and blocks after failed logins count for the address of the visitor, not for the proxy.
+    // From here on, delays and blocks after failed logins count for the address of the visitor, and not for the address of the proxy.
     connection.peer = SocketAddr::new(visitor, 0);
     trace.event.peer = visitor.to_string();
     trace.event.verb = ask.method.name().into();
@@ -171,13 +171,13 @@ async fn judge(
     Ok(decision)
 }
 
-/// The path on which the token of a proxy needs the role Audit.
+/// The path on which the API token of a proxy needs the role Audit.
 const ASKING: &str = "/system/decisions";
 
-/// Checks that the proxy may ask. The owner of a process at the Unix socket was checked when it connected. Over TLS, the proxy needs a client
-/// certificate, whose API token has the privilege `Sys.Audit` on [`ASKING`].
+/// Checks that the proxy may ask. For a process at the Unix socket, the user was checked when the process connected. Over TLS, the proxy needs a
+/// client certificate. The API token of this certificate must have the privilege `Sys.Audit` on [`ASKING`].
 async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), Failure> {
-    // The certificate is the proxy's, so it must not count as a credential of the visitor.
+    // The certificate belongs to the proxy, so it must not count as a credential of the visitor.
     let certificate = connection.certificate.take();
     if !connection.is_https {
         return Ok(());

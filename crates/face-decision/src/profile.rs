@@ -1,22 +1,22 @@
-//! The differences between the proxies: which statuses each of them passes on.
+//! The differences between the proxies: the statuses that each proxy passes on.
 
 use enfilade_faces::credential::cookies_for_application;
 use enfilade_faces::{Aim, Answer, Failure, Form, failed};
 use hyper::StatusCode;
 use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
-/// The code of a refusal whose cause is the subrequest itself, so that the operator of the proxy finds the cause. Other codes would tell the visitor too
-/// much.
+/// The header with the code of a refusal. The header is set only if the cause is the subrequest itself, because the operator of the proxy then needs
+/// the code. Other codes would tell the visitor too much.
 const CODE: HeaderName = HeaderName::from_static("x-enfilade-code");
 
-/// The form in which the proxy can pass on the responses of the route with this path. HAProxy, Traefik (`forwardAuth`), Caddy (`forward_auth`) and Envoy
-/// (`ext_authz`) pass every refusal on.
+/// The form in which the proxy can pass on the responses of the route with this path. HAProxy, Traefik (`forwardAuth`), Caddy (`forward_auth`) and
+/// Envoy (`ext_authz`) pass on every refusal.
 pub fn form(path: &str) -> Form {
     if path == "/decide/nginx" { of_nginx } else { |_| {} }
 }
 
-/// Adds the cookies that the application gets, for the proxies that cannot leave out the cookies of this server themselves: Traefik and Envoy. They
-/// replace the visitor's header by this one.
+/// Adds the cookies that the application gets, for Traefik and Envoy. These proxies cannot remove the cookies of this server themselves. They replace
+/// the visitor's header by the header that this function adds.
 pub(crate) fn with_cookies(mut answer: Answer, path: &str, headers: &HeaderMap) -> Answer {
     if path == "/decide/traefik" || path.starts_with("/decide/envoy") {
         let cookies = cookies_for_application(headers);
@@ -25,7 +25,7 @@ pub(crate) fn with_cookies(mut answer: Answer, path: &str, headers: &HeaderMap) 
     answer
 }
 
-/// nginx (`auth_request`) passes 401 and 403 on, and replaces any other refusal by 500. The printed configuration turns a 401 with `Location` into a
+/// nginx (`auth_request`) passes on 401 and 403, and replaces any other refusal by 500. The printed configuration turns a 401 with `Location` into a
 /// redirect.
 fn of_nginx(answer: &mut Answer) {
     *answer.status_mut() = match answer.status() {
@@ -39,7 +39,7 @@ fn of_nginx(answer: &mut Answer) {
 pub(crate) fn refused(failure: &Failure) -> Answer {
     let mut answer = failed(failure, Aim::Target);
     let status = answer.status();
-    // A status that permits would be an error of this program. The request is refused nevertheless.
+    // A refusal with a status that permits would be a bug of this program. The request is refused nevertheless.
     if status.is_success() || status.is_redirection() || status.is_informational() {
         *answer.status_mut() = StatusCode::FORBIDDEN;
     }

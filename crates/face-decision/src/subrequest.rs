@@ -1,8 +1,8 @@
-//! Reads which request of a visitor a subrequest is about.
+//! Reads the description of a visitor's request from a subrequest.
 //!
-//! There is one set of headers, which is the same for every proxy: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and
-//! `X-Enfilade-Application` with the name of the application that the proxy serves. The proxy must set each of them exactly once, in place of a header of
-//! the visitor. A subrequest that lacks one is refused: nothing is permitted because something is unknown.
+//! All proxies use the same set of headers: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and `X-Enfilade-Application` with the name of
+//! the application that the proxy serves. The proxy must set each of these headers exactly once, in place of a header of the visitor. A subrequest
+//! without one of these headers is refused, because missing information must never permit a request.
 
 use enfilade_faces::{Faces, Failure, RequestError};
 use enfilade_facts::limits::Limits;
@@ -14,7 +14,7 @@ use hyper::header::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// A header that describes the request of the visitor, and the refusals about it.
+/// A header that describes the request of the visitor, and the refusals about this header.
 struct Field {
     name: &'static str,
     missing: RequestError,
@@ -50,7 +50,7 @@ fields! {
     APPLICATION: "x-enfilade-application",
 }
 
-/// The values of the fields. They are found in one pass over the headers, because every request of a visitor needs all of them.
+/// The values of the fields. The server finds them in one pass over the headers, because every request of a visitor needs all of them.
 #[derive(Default)]
 struct Found<'h>([Values<'h>; 6]);
 
@@ -90,7 +90,7 @@ const BAD_FOR: RequestError = RequestError::Subrequest(
     "expected one IP address in `x-forwarded-for`; the proxy must replace the header of the visitor, and not append to it",
 );
 const DEPTH: HeaderName = HeaderName::from_static("depth");
-/// Headers from which some applications take another path or method than those of the request.
+/// Headers from which some applications take another path or method than the path or method of the request.
 const MISLEADING: [&str; 6] = [
     "x-http-method-override",
     "x-http-method",
@@ -100,8 +100,9 @@ const MISLEADING: [&str; 6] = [
     "x-forwarded-prefix",
 ];
 
-/// Beginnings of headers that the proxy or this server sets, or that contain a credential, and what is said of a header that has `_` in place of `-`.
-/// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set the header in spite of the proxy.
+/// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. For each beginning, the table contains the
+/// text of the refusal of a header with `_` in place of `-`. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set
+/// the header in spite of the proxy.
 const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
@@ -117,7 +118,7 @@ const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("cookie", "whose name begins with `cookie` and contains `_`"),
 ];
 
-/// A request with a browser to a path below `/.enfilade/` on the host of an application.
+/// A browser's request to a path below `/.enfilade/` on the host of an application.
 pub(crate) struct Visited {
     /// The address of the visitor.
     pub(crate) visitor: IpAddr,
@@ -131,10 +132,10 @@ const PLAIN: RequestError =
     RequestError::Subrequest("a browser can sign in only over https, because its cookies are for https only");
 
 impl Visited {
-    /// Reads who visits which host from the headers of the proxy.
+    /// Reads the address of the visitor and the visited host from the headers of the proxy.
     ///
     /// # Errors
-    /// When a header is missing, came twice, or cannot be read, or the visitor does not use https.
+    /// When a header is missing, is present twice, or cannot be read, or when the visitor does not use https.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let visitor = address(found.one(&FOR)?).ok_or(BAD_FOR)?;
@@ -146,11 +147,11 @@ impl Visited {
         Ok(Visited { visitor, host, application })
     }
 
-    /// Checks that the application of the proxy has the host. Returns the origin of the application's URLs, which does not depend on the port that the
-    /// visitor's request names.
+    /// Checks that the application of the proxy has the host. Returns the origin of the application's URLs. The origin does not depend on the port in
+    /// the visitor's request.
     ///
     /// # Errors
-    /// The refusal of door 4 if it does not, or when the facts cannot be read.
+    /// The refusal of door 4 if the application does not have the host, or if the facts cannot be read.
     pub(crate) fn origin(&self, faces: &Faces) -> Result<String, Failure> {
         let found = enfilade_admin::application_of(faces.house().source(), &self.host);
         match found.map_err(crate::failure)? {
@@ -174,8 +175,8 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, came twice, or cannot be read, or when the application could take another request from the headers than the one that
-    /// is judged.
+    /// When a header is missing, is present twice, or cannot be read. When the application could read another request from the headers than the
+    /// request that is judged.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let visitor = address(found.one(&FOR)?).ok_or(BAD_FOR)?;
@@ -195,7 +196,8 @@ impl Subrequest {
         let has = |name: HeaderName| headers.contains_key(name);
         let application: ApplicationName = found.one(&APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         only_websocket(headers)?;
-        // A client cannot open a WebSocket without the last two headers. Some proxies drop `Upgrade` from subrequests.
+        // A client cannot open a WebSocket without `Sec-WebSocket-Key` and `Sec-WebSocket-Version`. They are checked because some proxies drop
+        // `Upgrade` from subrequests.
         let upgrades = has(UPGRADE) || has(SEC_WEBSOCKET_KEY) || has(SEC_WEBSOCKET_VERSION);
         let is_preflight =
             method.name() == "OPTIONS" && has(ORIGIN) && has(ACCESS_CONTROL_REQUEST_METHOD) && !upgrades;
@@ -215,8 +217,8 @@ impl Subrequest {
     }
 }
 
-/// Refuses a change to another protocol than WebSocket. With `h2c` a visitor could send further requests over the same connection, which no proxy asks
-/// about.
+/// Refuses a change to any protocol except WebSocket. With `h2c`, a visitor could send further requests over the same connection, and the proxy would
+/// not ask for decisions about these requests.
 fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut values = headers.get_all(UPGRADE).iter();
     match (values.next(), values.next()) {
@@ -226,7 +228,8 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     }
 }
 
-/// Records what a refused subrequest says of the request, so that it can be found in the log. Each text is printable and short.
+/// Records the description of the request that a refused subrequest contains, because the operator can then find the request in the log. Each text is
+/// printable and short.
 pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     let said = |field: &Field| {
         let value = headers.get(field.name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -234,7 +237,7 @@ pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     };
     event.peer = said(&FOR);
     event.verb = said(&METHOD).into();
-    // The query can contain secrets.
+    // The query is left out, because it can contain secrets.
     let uri = said(&URI);
     event.path = format!("{}{}", said(&HOST), uri.split('?').next().unwrap_or_default());
 }
@@ -256,7 +259,7 @@ fn destination(
         return Err(RequestError::Header("Destination"));
     };
     let text = value.to_str().map_err(|_| RequestError::Header("Destination"))?;
-    // Some proxies join two headers of one name with a comma in the subrequest, and pass both on.
+    // Some proxies join two headers of one name with a comma in the subrequest, but pass on both headers to the application.
     if text.contains(',') {
         return Err(RequestError::Header("Destination"));
     }
@@ -320,13 +323,13 @@ mod tests {
         Subrequest::read(&headers, &Limits::default())
     }
 
-    /// The good headers, with another value for one of them.
+    /// Reads the good headers, with another value for one of these headers.
     fn with(name: &str, value: &str) -> Result<Subrequest, RequestError> {
         let lines = GOOD.map(|line| if line.0 == name { (line.0, value) } else { line });
         read(&lines)
     }
 
-    /// The good headers and some more.
+    /// Reads the good headers and some further headers.
     fn and(more: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
         let lines: Vec<_> = GOOD
             .iter()

@@ -1,6 +1,6 @@
-//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. In this server a domain is a separate record, and these
-//! calls show and change this record in the form of a project. The authorization rules and the dependent records are those of the domain. Such a
-//! project cannot be the scope of a session, and has no tags.
+//! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. In this server a domain is a separate record. The calls in
+//! this file show and change this record in the form of a project. The authorization rules and the dependent records are those of the domain. A
+//! project that acts as a domain cannot be the scope of a session, and has no tags.
 
 use super::listing::{self, Each, Filters, records};
 use super::request_body::{RequestBody, invalid};
@@ -38,7 +38,7 @@ fn answer(call: &Call, status: StatusCode, record: Record<Domain>) -> ApiRespons
     ApiResponse::json(status, &json!({ "project": described(&call.base, record) }))
 }
 
-/// The domain whose id is in the path, if there is one.
+/// The domain that the path names by its id, if there is one.
 pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     let said = call.parameter(0);
     call.look(|view| {
@@ -48,7 +48,7 @@ pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     })
 }
 
-/// As in Keystone, such a project is in no domain. So users with the role `reader` or `manager` on the domain do not see it.
+/// As in Keystone, a project that acts as a domain is in no domain. So users with the role `reader` or `manager` on the domain do not see it.
 pub(super) fn show(call: &mut Call, domain: Record<Domain>) -> Outcome {
     call.allow(&About::default())?;
     Ok(answer(call, StatusCode::OK, domain))
@@ -80,7 +80,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     )
 }
 
-/// Refuses a body that sets a domain or a parent: a project that acts as a domain has neither.
+/// Refuses a body that sets a domain or a parent, because a project that acts as a domain has no domain and no parent.
 fn unless_placed(given: &RequestBody) -> Result<(), Error> {
     for name in ["domain_id", "parent_id"] {
         if !given.keeps(name, None)? {

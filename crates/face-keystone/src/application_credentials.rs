@@ -124,7 +124,7 @@ fn flag(given: &Value, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// The requested roles, each of which the session must have; all roles of the session if the request has none.
+/// The requested roles. The session must have each of them. If the request has no roles, all roles of the session.
 fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
     let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
     let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };
@@ -147,12 +147,12 @@ fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
     match given.get("access_rules") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(rules)) => rules.iter().map(rule).collect(),
-        // Any other value is refused and not ignored, because a credential without rules is valid for all requests.
+        // Any other value is refused, and not ignored: a credential without rules is valid for all requests.
         Some(_) => Err(ApiError::invalid("access_rules: expected a list")),
     }
 }
 
-/// A rule of the owner by its id, or a rule for a kind of request. If there is an id, the other attributes are ignored, as in Keystone.
+/// A rule of the owner by its id, or a rule for a kind of request. If the request has an id, the other attributes are ignored, as in Keystone.
 fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
     if let Some(id) = rule.get("id") {
         let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a string as id"))?;
@@ -177,13 +177,13 @@ fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
     }
 }
 
-/// The requested expiry in microseconds since the epoch; 0 is never.
+/// The requested expiry in microseconds since the epoch. 0 means that the credential never expires.
 fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
     match given.get("expires_at") {
         None | Some(Value::Null) => Ok(0),
         Some(value) => {
             let micros = value.as_str().and_then(micros_from_rfc3339);
-            // The credential ends at the last whole second up to the requested time.
+            // The credential ends at the last whole second before or at the requested time.
             let micros = micros.filter(|micros| now < micros.div_euclid(MICROS_PER_SECOND));
             micros.ok_or_else(|| {
                 ApiError::invalid(

@@ -19,12 +19,12 @@ use std::ops::ControlFlow;
 struct Named {
     who: Grantee,
     scope: GrantScope,
-    /// The role, if the path has one.
+    /// The role, if the path contains a role.
     role: Option<(RoleId, NamedRole)>,
     permit: ApiPermit,
 }
 
-/// Reads scope, grantee and role from the path; their order is the same on every path of grants.
+/// Reads scope, grantee and role from the path. Their order is the same on every path of grants.
 fn named(call: &mut Call) -> Result<Named, ApiError> {
     let path = call.route.path;
     let below = path.starts_with("/OS-INHERIT");
@@ -151,7 +151,7 @@ struct Asked {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     key: GrantKey,
-    /// The grant from which the assignment follows; equal to `key` if the assignment is itself a grant.
+    /// The grant from which the assignment follows. It equals `key` if the assignment is itself a grant.
     from: GrantKey,
     /// The role that implies the role of the assignment.
     prior: Option<RoleId>,
@@ -243,7 +243,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 None => Ok(ControlFlow::Continue(())),
             }
         };
-        // Without filters the list reads the table page by page; with filters it looks records up by grantee or scope.
+        // Without filters, the list is read from the table page by page. With filters, records are looked up by grantee or scope.
         if asked.user.is_none() && asked.group.is_none() && asked.scope.is_none() && !asked.is_effective {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
@@ -301,7 +301,7 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
 /// The grants of the requested grantee or scope or, if requested, the effective assignments that follow from them.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
-    // The scopes whose grants apply to the requested scope.
+    // The scopes with grants that apply to the requested scope.
     let mut sources: Vec<GrantScope> = Vec::new();
     match scope {
         Some(GrantScope::Project(id)) => {
@@ -370,7 +370,8 @@ fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<V
     Ok(rows.into_iter().filter(|row| is_wanted(asked, row)).collect())
 }
 
-/// The effective assignments that follow from a grant: one for each user, each project, domain or system, and each role, with implied roles.
+/// The effective assignments that follow from a grant. There is one assignment for each combination of a user, a project, domain or system, and a
+/// role. Implied roles are included.
 fn following(
     view: &View<'_>,
     asked: &Asked,
@@ -419,7 +420,7 @@ fn following(
     Ok(rows)
 }
 
-/// Every user in a group, also through nested groups.
+/// Every user in a group, also the users in nested groups.
 fn users_in(view: &View<'_>, group: GroupId) -> Result<Vec<UserId>, ApiError> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([group]), vec![group]);
     while let Some(group) = edge.pop() {

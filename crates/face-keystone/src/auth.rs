@@ -32,7 +32,7 @@ enum Proof {
 /// A user and a passcode.
 type Given = (ResourceRef, Secret);
 
-/// The methods of a login: at most one proof, at most one passcode, and at least one of the two; or a signature alone.
+/// The methods of a login: at most one proof, at most one passcode, and at least one of the two; or only a signature.
 #[derive(Debug)]
 enum Proofs {
     Proof(Proof, Option<Given>),
@@ -66,7 +66,7 @@ pub(super) async fn login(
     let receipt = asked.as_ref().map(|ask| house.read_receipt(ask)).transpose()?;
     let mut arrival = match proofs {
         Proofs::OAuth1 => {
-            // The signature does not cover a JSON body (RFC 5849 §3.4.1.3.1).
+            // The signature does not cover a JSON body (RFC 5849 §3.4.1.3.1). So the body is not part of the signed text.
             let signed = SignedRequest::read(head, base, &[])?;
             let client = oauth1::Client { faces, connection, head };
             let made = client.session(signed, asked.as_ref(), || wanted(house, scope), trace).await?;
@@ -107,7 +107,7 @@ pub(super) async fn login(
         _ => None,
     };
     if let Some(id) = trust {
-        // Whether the session may be issued is checked before the use is counted, so that a refused request consumes no use of the trust.
+        // The use of the trust is counted only after this check, because a refused request must not consume a use of the trust.
         arrival.would_issue(wanted)?;
         count_use(faces, who, id, trace.event.id).await?;
     }
@@ -115,7 +115,7 @@ pub(super) async fn login(
     answer(faces, head, &made)
 }
 
-/// As in Keystone, a bad token in the body is answered with 404, like a bad `X-Subject-Token`. Other bad credentials are answered with 401.
+/// As in Keystone, the status for a bad token in the body is 404, as for a bad `X-Subject-Token`. The status for other bad credentials is 401.
 fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
     let failure = Failure::from(refusal);
     let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
@@ -172,8 +172,8 @@ fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Crede
     })
 }
 
-/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent. `proven` is the
-/// user that another method of this login proved.
+/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent. `proven` is
+/// the user that another method of this login proved.
 async fn passcode(
     faces: &Faces,
     (user, secret): Given,
@@ -199,7 +199,8 @@ async fn passcode(
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Counts a use of a trust with limited uses. Called before the session is issued, so that two requests cannot both get the last use.
+/// Counts a use of a trust with limited uses. This function is called before the session is issued. Otherwise two requests could both get the last
+/// use.
 async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
@@ -208,7 +209,7 @@ async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) ->
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`: needs the current password and no session. The call is judged like a login, with the same delays.
+/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. It is judged like a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,
@@ -228,7 +229,7 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.word());
     let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
-        // The password is correct, and it is expired or needs further methods for a session. The user may still change it.
+        // The password is correct, but it is expired, or a session needs further methods. The user may still change the password.
         Err(Refusal::Identity(
             IdentityRefusal::PasswordExpired { user, .. } | IdentityRefusal::MoreMethods { user, .. },
         )) => *user,
@@ -254,7 +255,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     let (mut proof, mut passcode, mut is_signed, mut seen) = (None, None, false, Vec::new());
     for method in methods {
         let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
-        // As in Keystone, a method that is repeated counts once.
+        // As in Keystone, a repeated method counts once.
         if seen.contains(&method) {
             continue;
         }
@@ -288,7 +289,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     Ok((proofs, scope(auth.get("scope"))?))
 }
 
-/// The proof of a method. `of_method` gives the object of the method.
+/// The proof of a method. `of_method` returns the object of the method.
 fn proof<'v>(method: &str, of_method: impl Fn() -> Result<&'v Value, ApiError>) -> Result<Proof, ApiError> {
     Ok(match method {
         "password" => {
@@ -432,7 +433,7 @@ mod tests {
         assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
     }
 
-    /// Every input is parsed or refused with an error; none panics.
+    /// Every input is parsed, or refused with an error. No input causes a panic.
     #[test]
     fn fuzzed_bodies_are_read_or_refused() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);

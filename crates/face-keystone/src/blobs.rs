@@ -30,8 +30,8 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// For an import: if a credential of another server has the type `ec2`, adds the key that is in its blob. As on that server, the key is limited to
-/// the application credential in the blob.
+/// For an import from another server. If the credential has the type `ec2`, this function adds the key that is in its blob. As on the other server,
+/// the key is limited to the application credential in the blob.
 ///
 /// # Errors
 /// When the blob has no key, or contains a trust or an access token.
@@ -52,7 +52,7 @@ pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
     Ok(row)
 }
 
-/// The application credential whose session made an EC2 key; empty if there is none.
+/// The application credential with which an EC2 key was made. Empty if the key was made without an application credential.
 fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
 }
@@ -132,7 +132,7 @@ impl Resource for Blob {
         body
     }
 
-    /// Lists the credentials of all users if the session may see them, otherwise the caller's own.
+    /// Lists the credentials of all users if the session may see them. Otherwise lists only the caller's own credentials.
     fn list(call: &mut Call) -> Outcome {
         let own = call.visit.principal().user;
         let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
@@ -236,7 +236,7 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
 }
 
 /// Returns `false` if the blob of a key refers to a trust, an access token, or an application credential that did not create the key. A session that
-/// is issued for the key is limited only by the application credential that created the key, and not by others in the blob.
+/// is issued for the key is limited only by the application credential that created the key. An id in the blob does not limit the session.
 pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -252,13 +252,13 @@ fn refuse_references(row: &Blob) -> Result<(), Error> {
     if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
-/// The application credential of the session: a key that the session creates is limited to the rights of this credential.
+/// The application credential of the session. A key that the session creates is limited to the rights of this credential.
 fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// Checks the project of a new key: a session for the key gets the user's roles on the project. A project on which the user has no role is refused,
-/// whether it exists or not.
+/// Checks the project of a new key. A session for the key gets the user's roles on this project. A project on which the user has no role is refused,
+/// whether the project exists or not.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,

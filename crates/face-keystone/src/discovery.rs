@@ -8,12 +8,12 @@ use hyper::header::{ACCEPT, HOST};
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
-/// The base URL by which the client reached this server.
+/// The base URL with which the client reached this server.
 pub(super) fn base(head: &Parts, connection: &Connection) -> String {
     let scheme = if connection.is_https { "https" } else { "http" };
     let host = head.uri.authority().map(|authority| authority.as_str());
     let host = host.or_else(|| head.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    // A `Host` that is not a plain host and port is not copied into the response.
+    // A `Host` that is not a plain host with an optional port is not copied into the response.
     let is_plain = |host: &&str| host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:[]".contains(&b));
     format!("{scheme}://{}", host.filter(is_plain).unwrap_or("localhost"))
 }

@@ -1,5 +1,5 @@
-//! The configuration of a domain. It is stored, checked and shown without secrets. In Keystone it configures the directory that the users of the
-//! domain come from. In this server it has no effect.
+//! The configuration of a domain. This server stores the configuration, checks it, and shows it without secrets. In Keystone, the configuration
+//! describes the directory of the domain's users. In this server it has no effect.
 
 mod known_options;
 
@@ -24,7 +24,7 @@ fn shown(config: &DomainConfig) -> impl Iterator<Item = (&str, &str, Value)> {
     })
 }
 
-/// The domain in the path if it exists, the text in the path, and the permit of the call.
+/// The domain in the path (if it exists), the text in the path, and the permit of the call.
 fn domain(call: &mut Call) -> Result<(Option<DomainId>, String, ApiPermit), ApiError> {
     let said = call.parameter(0).to_owned();
     let permit = call.allow(&About::default())?;
@@ -115,7 +115,8 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// Refuses a change of a group or option that the configuration does not have. An option that is a secret counts as contained.
+/// Refuses a change of a group or option that the configuration does not contain. An option that is a secret counts as contained, although it is
+/// never shown.
 fn unless_absent(call: &Call, id: &DomainId, part: &Part, said: &str) -> Result<(), ApiError> {
     if part.group.is_none() {
         return Ok(());
@@ -142,8 +143,8 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     }
 }
 
-/// Shows the rules for passwords of the default domain to every user: the configured regular expression, or one for the length; and all rules about
-/// the form in words.
+/// Shows the rules for passwords of the default domain to every user: the configured regular expression, or a regular expression for the length, and
+/// a description of all rules about the form.
 pub(super) fn security_compliance(call: &mut Call) -> Outcome {
     const GROUP: &str = "security_compliance";
     let (found, said, _) = domain(call)?;

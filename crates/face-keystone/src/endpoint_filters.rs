@@ -129,19 +129,19 @@ pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoints", rows))
 }
 
-/// Lists the projects whose catalog contains the endpoints of a group.
+/// Lists the projects that have the endpoints of a group in their catalog.
 pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = EndpointGroup::found(call)?;
     projects_selecting(call, Selected::Group(id), &permit)
 }
 
-/// Lists the projects whose catalog contains an endpoint.
+/// Lists the projects that have an endpoint in their catalog.
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
     projects_selecting(call, Selected::Endpoint(id), &permit)
 }
 
-/// Lists the projects whose filters select an endpoint or a group. The list may contain every project of the cloud, so it is read page by page.
+/// Lists the projects that have a filter for an endpoint or a group. The list may contain every project of the cloud, so it is read page by page.
 fn projects_selecting(call: &Call, selected: Selected, permit: &ApiPermit) -> Outcome {
     let after = call.marker(|text| Some(ReverseKey::Selected(selected, text.parse().ok()?).bytes()))?;
     let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
@@ -175,7 +175,7 @@ pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoint_groups", rows))
 }
 
-/// The filter in a path, and whether it is set. Each record whose id is in the path has to exist.
+/// The filter in a path, and whether it is set. Each record in the path has to exist.
 fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [first, second] = [0, 1].map(|at| call.decoded(at));

@@ -1,5 +1,5 @@
-//! Federation (`OS-FEDERATION`): identity providers with their protocols, mappings, and service providers. Users cannot log in by federation: the
-//! calls for a login answer 501.
+//! Federation (`OS-FEDERATION`): identity providers with their protocols, mappings, and service providers. Users cannot log in by federation, so the
+//! status of the calls for a login is 501.
 
 use super::listing::{self, Each, Filters, records};
 use super::mapping_rules::{DEFAULT_VERSION, check_mapping_rules};
@@ -115,7 +115,7 @@ fn set_provider(row: &mut IdentityProvider, given: &RequestBody) -> Result<(), E
 }
 
 impl Id for ProtocolKey {
-    /// The id of the provider, a slash, and that of the protocol. Ids contain no slash.
+    /// The text consists of the id of the provider, a slash, and the id of the protocol. Ids contain no slash.
     fn from_text(text: &str) -> Option<Self> {
         let (provider, protocol) = text.split_once('/')?;
         let is_short = protocol.len() <= FEDERATION_ID_BYTES_MAX;

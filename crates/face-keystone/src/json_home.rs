@@ -48,7 +48,7 @@ fn singular(word: &str) -> String {
     }
 }
 
-/// The relation of a path, relative to `DOCS`: the words of the path, each in the singular if an id follows it.
+/// The relation of a path, relative to `DOCS`. It consists of the words of the path. A word that is followed by an id is in the singular.
 fn relation(path: &str) -> String {
     let (extensions, words): (Vec<&str>, Vec<&str>) =
         path.split('/').filter(|part| !part.is_empty()).partition(|part| part.starts_with("OS-"));
@@ -85,7 +85,8 @@ fn parameter(name: &str) -> String {
 /// The document.
 pub(super) fn home() -> Value {
     let mut resources = Map::new();
-    // As in Keystone, the paths of `security_compliance` have no entry. They match the paths of a group and of an option, which have an entry.
+    // As in Keystone, the paths of `security_compliance` have no entry. These paths also match the paths of a group and of an option, which have an
+    // entry.
     let has_entry = |path: &&str| !path.is_empty() && !path.contains("/security_compliance");
     for path in V3.iter().map(|route| route.path).filter(has_entry) {
         let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));

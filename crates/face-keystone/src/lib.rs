@@ -1,7 +1,7 @@
 //! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
 //!
-//! Bodies, headers and status codes are those of Keystone 30. An invalid token of the caller is answered with 401, an invalid token in
-//! `X-Subject-Token` or in the body of a login with 404. Only the log contains the reason why a token is invalid.
+//! Bodies, headers and status codes are those of Keystone 30. The status for an invalid token of the caller is 401. The status for an invalid token
+//! in `X-Subject-Token` or in the body of a login is 404. Only the log contains the reason why a token is invalid.
 
 mod acting_domains;
 mod application_credentials;
@@ -113,8 +113,8 @@ impl ApiResponse {
         ApiResponse { subject: secret_header(token), ..Self::new(status, body.into()) }
     }
 
-    /// The response to a login that is not complete: the receipt in its header, and in the body the methods that were accepted and those that are
-    /// still required.
+    /// The response to a login that is not complete. The header contains the receipt. The body contains the methods that were accepted and the
+    /// methods that are still required.
     fn with_receipt(value: &Value, receipt: &str) -> Self {
         ApiResponse { receipt: secret_header(receipt), ..Self::json(StatusCode::UNAUTHORIZED, value) }
     }
@@ -170,7 +170,7 @@ impl From<enfilade_admin::Error> for ApiError {
             Error::Exists { .. } => ApiError::Message(StatusCode::CONFLICT, why.to_string()),
             Error::Missing { what, name, .. } => ApiError::missing(what, &name),
             Error::Refused(why) => ApiError::Message(StatusCode::FORBIDDEN, why),
-            // The status is not 503, because repeating the request would not help.
+            // The status is not 503, because the same request would fail again.
             Error::Commit(CommitError::TooLarge { what, bytes, limit, .. }) => ApiError::Message(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!(
@@ -217,7 +217,7 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// As [`Call::allow`], with another rule, for calls in which a parameter changes the rule.
+    /// As [`Call::allow`], but with another rule. This is for calls in which a parameter changes the rule.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
@@ -241,7 +241,7 @@ impl Call {
         self.faces.house().source().read(look)?
     }
 
-    /// Changes the stored facts with a permit of door 4 (access). Errors become API errors.
+    /// Changes the stored facts with a permit of door 4 (access). Converts errors into API errors.
     fn save<R>(
         &self,
         permit: &ApiPermit,
@@ -284,7 +284,7 @@ impl Call {
         self.parameters.get(at).map_or("", String::as_str)
     }
 
-    /// A path parameter without percent-encoding. In a path, a plus is a plus.
+    /// A path parameter without percent-encoding. In a path, a plus sign does not mean a space.
     fn decoded(&self, at: usize) -> String {
         percent_decoded_leniently(self.parameter(at))
     }
@@ -302,7 +302,8 @@ fn not_authorized(action: &str) -> String {
     format!("You are not authorized to perform the requested action: {action}.")
 }
 
-/// The value of a parameter of the query, not decoded. Clients percent-encode the names of parameters, too.
+/// The value of a parameter of the query, not decoded. The name is decoded before the comparison, because clients percent-encode the names of
+/// parameters, too.
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let pairs = head.uri.query().unwrap_or_default().split('&');
     let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -398,7 +399,7 @@ impl Asked<'_> {
         let (faces, base) = (faces.clone(), base.to_owned());
         let mut call = Call { faces, visit, head, route, parameters, body, base, id: trace.event.id };
         match route.call {
-            // These calls do not wait for a disk, so they need no blocking thread.
+            // These calls do not wait for a disk, so they do not run on a blocking thread.
             V3Call::Validate => tokens::validate(&mut call),
             V3Call::Check => tokens::check(&mut call),
             V3Call::Ec2 => signatures::ec2(&mut call).await,
@@ -422,7 +423,7 @@ impl Asked<'_> {
     }
 }
 
-/// The response for a list that is in memory as a whole.
+/// The response for a list that is completely in memory.
 fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
     let url = format!("{}{}", call.base, call.head.uri.path());
     let links = json!({ "self": url, "next": null, "previous": null });
@@ -481,7 +482,7 @@ fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     answer
 }
 
-/// The status and the text for the client; the log gets the full error.
+/// The status and the text for the client. The log gets the full error.
 fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
     match error {
         ApiError::Message(status, why) => {

@@ -1,4 +1,4 @@
-//! Lists of Identity v3: filters, pages, and responses that are written while the facts are read, so that memory does not grow with the list.
+//! Lists of Identity v3: filters, pages, and responses that are written while the facts are read. So the memory does not grow with the list.
 
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use bytes::Bytes;
@@ -19,8 +19,8 @@ const PAGE: usize = 500;
 /// The size of a piece of a response, in bytes. A piece may exceed this size by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The maximum memory for a response that is sent in pieces, in bytes. One piece is being made, one is in the queue and one is being sent; each may
-/// exceed its size by one record.
+/// The maximum memory for a response that is sent in pieces, in bytes. One piece is being made, one piece is in the queue, and one piece is being
+/// sent. Each piece may exceed its size by one record.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
 /// Receives a record, and the position after the record, from which the listing can continue.
@@ -107,7 +107,7 @@ impl Filters {
         self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
             None => true,
             Some(Value::Bool(is)) => {
-                // Every value except `0`, `false`, `no` and `off` means true, and so does `?enabled` without a value.
+                // Every value except `0`, `false`, `no` and `off` means true. `?enabled` without a value also means true.
                 let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
                 *is == wanted
             }
@@ -141,7 +141,7 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Percent-decodes one part of a query; invalid escapes stay as they are.
+/// Percent-decodes one part of a query. Invalid escapes stay unchanged.
 pub(super) fn plain(text: &str) -> String {
     // A plus means a space. The plus is replaced before the escapes are decoded, because the escape `%2B` stands for a literal plus.
     percent_decoded_leniently(&text.replace('+', " "))
@@ -211,8 +211,8 @@ pub(super) fn answer(
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    // The first piece does not count against the user's limit of memory. Over HTTP/2 a connection has many responses, so their first pieces are
-    // short.
+    // The first piece does not count against the user's limit of memory. Over HTTP/2, a connection can have many responses at the same time. So the
+    // first pieces of these responses are short.
     let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
     while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;
@@ -225,7 +225,7 @@ pub(super) fn answer(
     }
     let (sender, pieces) = mpsc::channel(1);
     let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
-    // The next piece is made only when the queue has room, so a client that does not read occupies no thread.
+    // The next piece is made only when the queue has space for it. So a client that does not read occupies no thread.
     tokio::runtime::Handle::current().spawn(async move {
         let held = std::sync::Arc::new(visit.share().answer(HELD_BYTES).await);
         while let Ok(place) = sender.reserve().await {
@@ -262,7 +262,7 @@ pub(super) fn none(call: &Call, many: &'static str) -> ApiResponse {
     ApiResponse::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
 }
 
-/// The end of the body, after the rows: links to this page and, if it exists, to the next page.
+/// The end of the body, after the rows: links to this page, and to the next page if there is one.
 fn end(listing: &Listing, url: &str, asked: &str) -> String {
     let own = if asked.is_empty() { url.to_owned() } else { format!("{url}?{asked}") };
     let next = listing.last_id.as_ref().filter(|_| listing.left == 0).map(|last| {

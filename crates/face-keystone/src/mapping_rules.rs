@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The version of rules without a version (as by default in Keystone).
+/// The version of rules that contain no version. Keystone has the same default.
 pub(super) const DEFAULT_VERSION: &str = "1.0";
 
 /// The form of a part of the rules.
@@ -11,13 +11,14 @@ enum Form {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A list of anything.
+    /// A list of any values.
     Values,
     /// A list of at least this many parts of a form.
     List(usize, &'static Form),
     /// An object with these attributes and no others.
     Object(&'static [Attribute]),
-    /// An object of one of these forms. The text describes the forms. No object matches two of the forms.
+    /// An object of one of these forms. The text describes the forms. No object matches more than one of the
+    /// forms.
     OneOf(&'static [&'static [Attribute]], &'static str),
 }
 
@@ -57,7 +58,8 @@ macro_rules! local {
     };
 }
 
-/// The condition of a remote attribute: its name, a list of values, and whether these are regular expressions.
+/// The condition of a remote attribute: its name, a list of values, and whether the values are regular
+/// expressions.
 macro_rules! condition {
     ($name:literal) => {
         &[("type", true, Form::Text), ($name, true, Form::Values), ("regex", false, Form::Flag)]

@@ -1,4 +1,5 @@
-//! OAuth 1.0a (`OS-OAUTH1`): administrators create consumers, users approve request tokens, and consumers exchange them for access tokens and log in.
+//! OAuth 1.0a (`OS-OAUTH1`): administrators create consumers, and users approve request tokens. Consumers exchange the request tokens for access
+//! tokens, and log in with the access tokens.
 
 use super::oauth_signature::SignedRequest;
 use super::render::time;
@@ -40,7 +41,7 @@ impl Resource for Consumer {
     const UNDER: &'static str = "/OS-OAUTH1";
     const STORE: Store<Self> = Store::BY_ID;
 
-    /// Only the response to the creation contains the secret.
+    /// Only the response to the creation of a consumer contains its secret.
     fn attributes(&self) -> Value {
         json!({ "description": self.description })
     }
@@ -96,7 +97,7 @@ impl Client<'_> {
         Ok((proof, named))
     }
 
-    /// Changes the facts, with the consumer as author. A commit waits for a disk.
+    /// Changes the facts, with the consumer as author. The commit waits for a disk.
     async fn change<R: Send + 'static>(
         &self,
         who: Word,
@@ -132,8 +133,8 @@ impl Client<'_> {
         Ok(form(&id.to_string(), &row.secret, row.expires))
     }
 
-    /// `POST /v3/auth/tokens` with the method `oauth1`: the session of the user who authorized the access token. The scope is looked up after the proof,
-    /// so that nobody without an access token learns which projects exist.
+    /// `POST /v3/auth/tokens` with the method `oauth1`: the session of the user who authorized the access token. The scope is looked up after the
+    /// proof: a client without an access token must not learn which projects exist.
     pub(super) async fn session(
         &self,
         asked: SignedRequest,

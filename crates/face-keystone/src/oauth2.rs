@@ -1,5 +1,5 @@
-//! `POST /v3/OS-OAUTH2/token`: a token for an application credential (RFC 6749 §4.4, client credentials). The client is the application credential.
-//! Errors have the form of RFC 6749 §5.2.
+//! `POST /v3/OS-OAUTH2/token`: a token for an application credential (RFC 6749 §4.4, client credentials). The application credential is the client in
+//! the sense of OAuth 2.0. Errors have the form of RFC 6749 §5.2.
 
 use super::{ApiError, ApiResponse, Outcome};
 use enfilade_admin::keystone::{CredentialRef, authid_of_credential};
@@ -66,7 +66,7 @@ pub(super) async fn token(
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-/// The body of an error. `text` contains nothing that must be kept from the client.
+/// The body of an error. `text` contains only information that the client may see.
 pub(super) fn error(error: &ApiError, status: StatusCode, text: &str) -> Value {
     let (code, text) = match (error, status) {
         (ApiError::GrantType(_), _) => ("unsupported_grant_type", text),

@@ -17,15 +17,15 @@ pub(super) struct SignedRequest {
     text: String,
 }
 
-/// The most parameters in the header. OAuth has nine.
+/// The maximum number of parameters in the header. OAuth has nine parameters.
 const PARAMETERS_MAX: usize = 32;
 
 /// The parameter that is not signed, because it is the signature.
 const SIGNATURE: &str = "oauth_signature";
 
 impl SignedRequest {
-    /// Reads the header, and builds the signed text. `base` is the scheme and the host by which the client reached this server. `body` is part of the
-    /// signed text only if it is a form.
+    /// Reads the header, and builds the signed text. `base` is the scheme and the host with which the client reached this server. `body` is part of
+    /// the signed text only if it is a form.
     pub(super) fn read(head: &Parts, base: &str, body: &[u8]) -> Result<Self, ApiError> {
         let header = credential::oauth(&head.headers).map_err(Refusal::from)?;
         let parameters = in_header(header).ok_or_else(|| {
@@ -82,7 +82,8 @@ impl SignedRequest {
     }
 }
 
-/// The parameters of the header, without `realm`; `None` if one cannot be read, or comes twice, or there are more than [`PARAMETERS_MAX`].
+/// The parameters of the header, without `realm`. `None` if a parameter cannot be read or is present twice, or if there are more than
+/// [`PARAMETERS_MAX`] parameters.
 fn in_header(header: &str) -> Option<Vec<(String, String)>> {
     let mut parameters: Vec<(String, String)> = Vec::new();
     for part in header.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -135,7 +136,7 @@ mod tests {
         SignedRequest::read(head, base, body).ok().map(|request| request.text)
     }
 
-    /// The example of RFC 5849 §3.4.1.1.
+    /// Tests the example of RFC 5849 §3.4.1.1.
     #[test]
     fn the_signed_text_is_that_of_the_rfc() {
         let header = "OAuth realm=\"Example\", oauth_consumer_key=\"9djdj82h48djs9d2\", oauth_token=\"kkk9d7dh3k39sjv7\", \
@@ -153,7 +154,7 @@ mod tests {
         for base in ["http://example.com", "http://EXAMPLE.com:80"] {
             assert_eq!(text(&head, base, b"c2&a3=2+q").as_deref(), Some(expected), "{base}");
         }
-        // A body that is no form is not signed.
+        // A body that is not a form is not signed.
         let other =
             parts(Method::POST, "/", &[("authorization", header), ("content-type", "application/json")]);
         let with = text(&other, "https://a:8443", b"c2&a3=2+q");

@@ -1,4 +1,4 @@
-//! Policies that services store, and the endpoints, services and regions that they are for (`OS-ENDPOINT-POLICY`).
+//! Policies that services store. An association (`OS-ENDPOINT-POLICY`) says for which endpoint, service or region a policy is meant.
 
 use super::request_body::{RequestBody, invalid};
 use super::resource::{Record, Resource, Store, created, described, permitted};
@@ -51,14 +51,14 @@ impl Resource for Policy {
     }
 }
 
-/// A text, which may be empty.
+/// A text. The text may be empty.
 fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
     let expected =
         || invalid(format!("Invalid input for field/attribute {name} of policy: expected a string."));
     given.text(name)?.flatten().ok_or_else(expected)
 }
 
-/// The kind of record that the policy of an association is for.
+/// The kind of record for which the policy of an association is meant.
 #[derive(Clone, Copy)]
 enum Kind {
     Endpoint,
@@ -73,7 +73,7 @@ struct Association {
     is_set: bool,
 }
 
-/// Finds the association in the path. Each record whose id is in the path has to exist.
+/// Finds the association in the path. Each record in the path has to exist.
 fn association(call: &mut Call, kind: Kind) -> Result<(Association, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [policy, target, region] = [0, 1, 2].map(|at| call.decoded(at));
@@ -131,7 +131,7 @@ calls! {
     InRegion: check_in_region, set_in_region, remove_in_region;
 }
 
-/// Lists the endpoints that a policy is for.
+/// Lists the endpoints for which a policy is meant.
 pub(super) fn list_endpoints(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Policy::found(call)?;
     let rows = call.look(|view| {

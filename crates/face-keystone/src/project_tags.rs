@@ -32,7 +32,7 @@ impl TagFilters {
     }
 }
 
-/// The tags, each once.
+/// The tags without duplicates.
 pub(super) fn unique(tags: Vec<String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for tag in tags {
@@ -76,7 +76,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // The rule is judged before the body is parsed, so that a caller without the right is refused with any body.
+    // The rule is judged before the body is parsed. So a caller without the right is refused with any body.
     Project::found(call)?;
     let body = call.json()?;
     // Keystone removes the blanks at the ends of tags in the two calls that set tags, but not in the body of a project.

@@ -1,4 +1,4 @@
-//! Projects: a tree in each domain.
+//! Projects. The projects of each domain form a tree.
 
 use super::listing::Filters;
 use super::project_tags::{TagFilters, unique};
@@ -116,8 +116,8 @@ impl Resource for Project {
     }
 }
 
-/// Answers a call about the project in the path. If there is none, the id may be that of a domain. The domain is looked up last, so that calls about
-/// projects need no further lookup.
+/// Answers a call about the project in the path. If there is no such project, the id may be the id of a domain. The domain is looked up last, because
+/// then calls about projects need no further lookup.
 fn or_domain(
     call: &mut Call,
     answer: fn(&mut Call) -> Outcome,
@@ -145,7 +145,7 @@ fn parent_id(row: &Project) -> String {
     row.parent.map_or(row.domain.to_keystone(), |parent| parent.to_string())
 }
 
-/// The permit to create a project, its domain and its parent. The default domain is that of the session.
+/// The permit to create a project, the domain of the project, and its parent. The default domain is the domain of the session.
 fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, Option<ProjectId>), ApiError> {
     let parent = given.text("parent_id")?.flatten();
     let domain = given.text("domain_id")?.flatten();
@@ -165,7 +165,7 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
         (None, None) => call.own_domain().filter(|_| parent.is_none()),
     };
     let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn whether the domain or the parent exists.
+    // The authorization rule is checked before a 404 response. Otherwise an unauthorized caller would learn whether the domain or the parent exists.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
         return Err(ApiError::missing("domain", said));
@@ -177,8 +177,8 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
     Ok((permit, domain, above.and_then(|(id, _)| id)))
 }
 
-/// The parents and the subtree of a project, if the request asks for them. Only projects that the caller may see are shown, except that
-/// `parents_as_ids` has the ids of all parents.
+/// The parents and the subtree of a project, if the request asks for them. Only projects that the caller may see are shown. Exception:
+/// `parents_as_ids` contains the ids of all parents.
 fn relatives(
     call: &mut Call,
     project: &Record<Project>,

@@ -1,5 +1,5 @@
-//! Receipts: a login whose methods do not satisfy the rules of its user gets a receipt for these methods. The client then sends the receipt together
-//! with further methods.
+//! Receipts. If the methods of a login do not satisfy the rules of its user, the user gets a receipt for these methods. The client then sends the
+//! receipt together with further methods.
 
 use super::render::time;
 use super::{ApiError, ApiResponse, Outcome, RECEIPT};
@@ -11,7 +11,7 @@ use enfilade_passage::{Arrival, IdentityRefusal, IssuedReceipt, Refusal, Session
 use hyper::http::request::Parts;
 use serde_json::json;
 
-/// The receipt in the request, if it has one.
+/// The receipt in the request, if the request contains one.
 pub(super) fn receipt_of(head: &Parts) -> Result<Option<SessionAsk>, ApiError> {
     let refused = || ApiError::from(Refusal::from(IdentityRefusal::NotOurs));
     let mut values = head.headers.get_all(&RECEIPT).iter();

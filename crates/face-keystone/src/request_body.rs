@@ -1,4 +1,5 @@
-//! Request bodies: one named object. Attributes of the schema have types; any other attributes are stored as they are.
+//! Request bodies. A body is an object that contains one named object. Attributes of the schema have types. Any other attributes are stored
+//! unchanged.
 
 use super::Call;
 use super::schema::Schema;
@@ -80,7 +81,7 @@ impl RequestBody {
         self
     }
 
-    /// Refuses every attribute but these.
+    /// Refuses every attribute that is not in this list.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), Error> {
         match self.object.keys().find(|name| !names.contains(&name.as_str())) {
             Some(name) => Err(self.wrong(name, &format!("only {}", names.join(", ")))),
@@ -137,7 +138,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Sets a text, if the body has it; an empty text or null removes it.
+    /// Sets a text, if the body contains it. An empty text or null removes the stored text.
     pub(super) fn set_or_remove(&self, name: &str, to: &mut Option<String>) -> Result<(), Error> {
         if let Some(text) = self.text(name)? {
             *to = text.filter(|text| !text.is_empty());
@@ -151,7 +152,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Whether the body leaves a text as it is: the attribute is absent, or has the same value.
+    /// Whether the body does not change a text: the attribute is absent, or has the stored value.
     pub(super) fn keeps(&self, name: &str, is: Option<&str>) -> Result<bool, Error> {
         Ok(self.text(name)?.is_none_or(|said| said.as_deref() == is))
     }
@@ -170,7 +171,7 @@ impl RequestBody {
         }
     }
 
-    /// An id: `None` if the attribute is absent, `Some(None)` if it is null.
+    /// An id. `None` if the attribute is absent, `Some(None)` if it is null.
     pub(super) fn id<I: FromStr<Err = Malformed>>(&self, name: &str) -> Result<Option<Option<I>>, Error> {
         match self.text(name)? {
             None => Ok(None),
@@ -186,7 +187,7 @@ impl RequestBody {
         self.id(name)?.flatten().ok_or_else(|| self.wrong(name, "32 lower-case hexadecimal digits"))
     }
 
-    /// A limit: -1, which is no limit, or a number that is not negative.
+    /// A limit. The value -1 means that there is no limit. Any other value must not be negative.
     pub(super) fn limit(&self, name: &str) -> Result<Option<i32>, Error> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         let limit = value.as_i64().and_then(|number| i32::try_from(number).ok()).filter(|limit| *limit >= -1);
@@ -198,7 +199,7 @@ impl RequestBody {
         self.limit(name)?.ok_or_else(|| self.wrong(name, "a number from -1 to 2147483647"))
     }
 
-    /// A number that is not negative: `None` if the attribute is absent, `Some(None)` if it is null.
+    /// A number that is not negative. `None` if the attribute is absent, `Some(None)` if it is null.
     pub(super) fn count_or_null(&self, name: &str) -> Result<Option<Option<u32>>, Error> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         if value.is_null() {
@@ -229,7 +230,7 @@ impl RequestBody {
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
     }
 
-    /// A list of texts, without duplicates; null is an empty list.
+    /// A list of texts, without duplicates. Null means an empty list.
     pub(super) fn distinct_texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         if self.object.get(name).is_some_and(Value::is_null) {
             return Ok(Some(Vec::new()));
@@ -242,7 +243,7 @@ impl RequestBody {
         }
     }
 
-    /// The additional attributes to store: the previous ones, overwritten by those of the body. A null removes the attribute or option.
+    /// The additional attributes to store: the stored ones, overwritten by the attributes of the body. A null removes the attribute or option.
     pub(super) fn extra(&self, schema: &Schema, before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
         let new = self.object.iter().filter(|(name, _)| !schema.has(name));
@@ -261,7 +262,7 @@ impl RequestBody {
             for (name, value) in given {
                 match (is_of_option(self.what, name, value), value) {
                     (Some(_), Value::Null) => drop(options.remove(name)),
-                    // An earlier version stored options that are no longer accepted. Such an option can still be removed.
+                    // An earlier version stored options that are not accepted any more. Such an option can still be removed.
                     (None, Value::Null) if options.contains_key(name) => drop(options.remove(name)),
                     (Some(true), value) => drop(options.insert(name.clone(), value.clone())),
                     _ => {
@@ -280,7 +281,7 @@ impl RequestBody {
     }
 }
 
-/// Whether a value has the form of `multi_factor_auth_rules` (as in Keystone): different lists, each of different methods.
+/// Whether a value has the form of `multi_factor_auth_rules` (as in Keystone): a list of different lists, each with different methods.
 fn are_rules(value: &Value) -> bool {
     let is_rule = |rule: &Value| {
         let methods = rule.as_array().filter(|methods| !methods.is_empty());

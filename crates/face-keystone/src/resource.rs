@@ -1,5 +1,5 @@
-//! The calls that every kind of resource has: create, list, show, update and delete. A kind implements the parts of [`Resource`] that differ between
-//! kinds, and is one row in the table of routes.
+//! The calls that every kind of resource has: create, list, show, update and delete. Each kind implements the parts of [`Resource`] that differ
+//! between kinds, and has one row in the table of routes.
 
 use super::listing::{self, Each, Filters, plain, records};
 use super::request_body::{RequestBody, has_option, invalid};
@@ -71,7 +71,7 @@ impl Id for RegionId {
     }
 }
 
-/// How the resources of a kind are listed by domain and found by name. For kinds with names that are unique within a domain.
+/// How the resources of a kind are listed by domain and found by name. This is for kinds with names that are unique within a domain.
 pub(super) struct InDomain<R: Row> {
     pub(super) names: NameKind,
     pub(super) id: fn(Name) -> R::Key,
@@ -133,13 +133,13 @@ pub(super) fn attributes(stored: &str) -> Map<String, Value> {
     serde_json::from_str(stored).unwrap_or_default()
 }
 
-/// A kind of resource. Kinds implement the parts in which they differ; the provided methods are the calls of the API.
+/// A kind of resource. The kinds implement the parts in which they differ. The provided methods are the calls of the API.
 pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     /// The names and attributes of the kind in bodies.
     const SCHEMA: Schema;
     /// The kind under which additional attributes are stored; `None` if the kind has no additional attributes.
     const KIND: Option<ResourceKind>;
-    /// Whether the kind has resource options, such as `immutable`.
+    /// Whether the kind has options, such as `immutable`.
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
     const DECODES_ID: bool = false;
@@ -188,7 +188,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(Box::new(|_| true))
     }
 
-    /// Changes the attributes of the record that depend on the present time `_now` (in seconds), for a response.
+    /// Changes the attributes of the record that depend on the present time `_now` (in seconds). This is called before the record is shown in a
+    /// response.
     fn see(&mut self, _view: &View<'_>, _id: &Self::Key, _now: i64) -> Result<(), ApiError> {
         Ok(())
     }
@@ -218,8 +219,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         if Self::DECODES_ID { call.decoded(0) } else { call.parameter(0).to_owned() }
     }
 
-    /// The record in the path, and the permit for the call. The authorization rule is checked before a 404 response, so that an unauthorized caller
-    /// does not learn whether the record exists.
+    /// The record in the path, and the permit for the call. The authorization rule is checked before a 404 response. Otherwise an unauthorized caller
+    /// would learn whether the record exists.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = Self::said(call);
         let now = call.now();
@@ -382,13 +383,13 @@ pub(super) fn unless_immutable<R: Resource>(
     }
 }
 
-/// The permit and the body of a request to create a record that is in no domain.
+/// The permit and the body of a request to create a record. This is for records that are in no domain.
 pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create several records that are in no domain.
+/// The permit and the body of a request to create several records. This is for records that are in no domain.
 pub(super) fn permitted_batch<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, Vec<RequestBody>), ApiError> {
@@ -396,8 +397,8 @@ pub(super) fn permitted_batch<R: Resource>(
     Ok((permit, RequestBody::all_of(call, R::SCHEMA.many, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create a record in a domain: the domain in the body or, by default, that of the session. As in Keystone, a
-/// domain's manager has to name the domain.
+/// The permit and the body of a request to create a record in a domain. The domain is the domain in the body or, by default, the domain of the
+/// session. As in Keystone, the body of a domain's manager has to contain the domain.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
@@ -409,7 +410,7 @@ pub(super) fn permitted_in_domain<R: Resource>(
     let name = given.text("name")?.flatten().unwrap_or_default();
     let party = R::party_named(&name);
     let domain = found.as_ref().filter(|_| is_named).map(|(id, _)| id);
-    // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn whether the domain exists.
+    // The authorization rule is checked before a 404 response. Otherwise an unauthorized caller would learn whether the domain exists.
     let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
     let said = said.ok_or_else(no_domain)?;
     let found = found.ok_or_else(|| ApiError::missing("domain", &said))?;
@@ -495,7 +496,7 @@ fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
             true => Ok::<_, ApiError>(each(place, described((view, now), &base, (key, row), &own)?)),
             false => Ok(ControlFlow::Continue(())),
         };
-        // The record with this name.
+        // Looks up the record with this name.
         let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
             Some(key) => Ok::<_, ApiError>(view.get::<R>(&key)?.map(|row| (key, row))),
             None => Ok(None),

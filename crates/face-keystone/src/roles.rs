@@ -151,7 +151,7 @@ pub(super) fn show_implied(call: &mut Call) -> Outcome {
     }
 }
 
-/// As in Keystone, the response to HEAD has no content, and HEAD has a rule of its own.
+/// As in Keystone, the response to HEAD has no content, and HEAD has a separate authorization rule.
 pub(super) fn check_implied(call: &mut Call) -> Outcome {
     show_implied(call).map(|_| ApiResponse::no_content())
 }

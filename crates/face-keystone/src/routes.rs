@@ -1,5 +1,5 @@
-//! The calls of Identity v3: the credential that each needs, its handler, and its summary. Routing, JSON-home, the OpenAPI document and the reference
-//! use this table.
+//! The calls of Identity v3. For each call: the credential that the call needs, its handler, and its summary. Routing, JSON-home, the OpenAPI
+//! document and the reference use this table.
 
 #[cfg(test)]
 mod documents;
@@ -15,7 +15,7 @@ use hyper::Method;
 pub enum V3Need {
     /// No credential. Every call of this kind was reviewed.
     Nobody,
-    /// A session. Door 4 judges whether its roles suffice.
+    /// A session. Door 4 judges whether the roles of the session suffice.
     Session,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum V3Call {
     Version,
     /// Creates a token.
     Login,
-    /// Changes a password, given the current one.
+    /// Changes a password. The request contains the current password.
     ChangePassword,
     /// Validates a token and shows its session.
     Validate,
@@ -49,23 +49,23 @@ pub(super) enum V3Call {
 /// A call.
 #[derive(Clone, Copy)]
 pub struct V3Route {
-    /// The method. A row of `GET` also serves `HEAD`, unless `HEAD` has a row of its own.
+    /// The method. A row of `GET` also serves `HEAD`, unless `HEAD` has a separate row.
     pub method: &'static str,
-    /// The path below `/v3`; a segment in braces matches any value.
+    /// The path below `/v3`. A segment in braces matches any value.
     pub path: &'static str,
     /// The credential that the call needs.
     pub need: V3Need,
     /// The handler of the call.
     pub(super) call: V3Call,
-    /// The name of the authorization rule of the call, without `identity:`; empty if the call needs no credential.
+    /// The name of the authorization rule of the call, without `identity:`. Empty if the call needs no credential.
     pub rule: &'static str,
     /// The summary of the call in OpenAPI.
     pub says: &'static str,
 }
 
-const SIGN_IN: &str = "signing in by federation is not supported yet: it needs a directory of users, which this server does not have";
+const SIGN_IN: &str = "signing in by federation is not supported yet, because it needs a directory of users, which this server does not have";
 
-/// Paths of Keystone for which this server answers 501, each with the paths below it, and the reason.
+/// Paths of Keystone for which this server answers 501. An entry also stands for the paths below its path, and contains the reason.
 const NOT_SERVED: [(&str, &str); 4] = [
     ("/OS-FEDERATION/identity_providers/{idp_id}/protocols/{protocol_id}/auth", SIGN_IN),
     ("/OS-FEDERATION/saml2", SIGN_IN),
@@ -87,7 +87,7 @@ pub(super) enum Match<'p> {
 
 /// Finds the call of a request. `path` is the part of the URL's path after `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
-    // A cheap filter, because most rows of the table have another prefix than the path.
+    // This condition is checked first because it takes little time: most rows of the table have another prefix than the path.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());
     let of_path: Vec<_> =
         V3.iter().filter(may_be).filter_map(|route| Some((route, parameters(route.path, path)?))).collect();

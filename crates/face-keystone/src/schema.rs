@@ -16,7 +16,7 @@ pub(super) enum Type {
 }
 
 /// An attribute: its name, its type in responses, and its type in requests. The type in responses is `None` for an attribute that not all responses
-/// have. An attribute that has neither type is ignored in requests, and not stored.
+/// have. An attribute without a type in responses and in requests is ignored in requests, and not stored.
 pub(super) type Attribute = (&'static str, Type, Type);
 
 /// A kind of resource in bodies and in OpenAPI.
@@ -30,7 +30,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Whether the kind has this attribute. Any other attribute of a request is stored as it is.
+    /// Whether the kind has this attribute. Any other attribute of a request is stored unchanged.
     pub(super) fn has(&self, name: &str) -> bool {
         self.attributes.iter().any(|(known, ..)| *known == name)
     }

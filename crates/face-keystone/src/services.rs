@@ -120,8 +120,8 @@ impl Resource for Endpoint {
     }
 }
 
-/// The region in the old parameter `region`. As in Keystone, this parameter counts only if there is no `region_id`, and the region is created if it
-/// does not exist.
+/// The region in the old parameter `region`. As in Keystone, this parameter counts only if there is no `region_id`. If the region does not exist, it
+/// is created.
 fn old_region(given: &RequestBody) -> Result<Option<RegionId>, Error> {
     Ok(match given.text("region_id")?.flatten() {
         Some(_) => None,

@@ -1,5 +1,5 @@
-//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and requests a session for the owner of the key. For
-//! `/ec2tokens` this server rebuilds the signed string from the parts of the request that the service sends.
+//! `/ec2tokens` and `/s3tokens`. A service received a request that was signed with an EC2 key. The service now requests a session for the owner of
+//! the key. For `/ec2tokens` this server builds the signed string from the parts of the signed request, which the service sends.
 
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Call, Outcome, blobs};
@@ -16,12 +16,12 @@ use std::fmt::Write as _;
 /// Reads the signature and the signed string from the body.
 type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, ApiError>;
 
-/// `POST /v3/ec2tokens`: the service sends the parts of the request.
+/// `POST /v3/ec2tokens`. The service sends the parts of the signed request.
 pub(super) async fn ec2(call: &mut Call) -> Outcome {
     answer(call, read_ec2, true).await
 }
 
-/// `POST /v3/s3tokens`: the service sends the signed string. The response shows the user and contains no token (as in Keystone).
+/// `POST /v3/s3tokens`. The service sends the signed string. The response shows the user and contains no token (as in Keystone).
 pub(super) async fn s3(call: &mut Call) -> Outcome {
     answer(call, read_s3, false).await
 }
@@ -102,7 +102,7 @@ fn read_ec2(signed: &Map<String, Value>) -> Result<SignatureAsk, ApiError> {
     let (signing, date, texts) = match version.as_deref() {
         Some("2") => request.v2(),
         None => request.v4(text(signed, "body_hash").unwrap_or_default()),
-        // Versions 0 and 1 sign too little of a request to be secure.
+        // Signatures of versions 0 and 1 cover too little of a request to be secure.
         Some(_) => None,
     }
     .ok_or_else(wrong)?;
@@ -133,7 +133,7 @@ impl Request<'_> {
         parameters.insert("SignatureMethod".into(), "HmacSHA256".into());
         let query = query(&parameters);
         let text = |host: &str| format!("{}\n{host}\n{}\n{query}", self.verb, self.path).into_bytes();
-        // Some clients omit the port from the string to sign.
+        // Some clients omit the port from the signed string.
         let without_port = self.host.rsplit_once(':').map(|(host, _)| host);
         Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
     }
@@ -176,7 +176,7 @@ impl Request<'_> {
     }
 }
 
-/// The canonical query string: parameters sorted by name, and percent-encoded as AWS does it.
+/// The canonical query string: the parameters sorted by name, and percent-encoded by the rules of AWS.
 fn query(parameters: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();
@@ -187,7 +187,7 @@ fn query(parameters: &Map<String, Value>) -> String {
     names.into_iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// Percent-encodes all bytes but the unreserved ones (RFC 3986 §2.3).
+/// Percent-encodes all bytes except the unreserved characters (RFC 3986 §2.3).
 pub(super) fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut to, byte| {
         match byte {
@@ -210,7 +210,7 @@ mod tests {
         Some((signing, signed, texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()))
     }
 
-    /// The published example of AWS for version 4.
+    /// Tests the published example of AWS for version 4.
     #[test]
     fn version_4_is_put_together_as_published() {
         let mut signed = json!({
@@ -229,12 +229,12 @@ mod tests {
         let at = Signed::Request(seconds("2015-08-30T12:36:00Z").unwrap());
         let expected = Some((Signing::V4, at, vec![text.to_owned()]));
         assert_eq!(read(&signed), expected);
-        // The date in the header is signed; a date in a parameter is ignored.
+        // The date in the header is signed. A date in a parameter is ignored.
         signed["params"]["Timestamp"] = "2024-01-01T00:00:00Z".into();
         assert_eq!(read(&signed).map(|(_, signed, _)| signed), Some(at));
     }
 
-    /// The published example of AWS for version 2.
+    /// Tests the published example of AWS for version 2.
     #[test]
     fn version_2_is_put_together_as_published() {
         let mut signed = json!({

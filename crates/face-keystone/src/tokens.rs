@@ -1,4 +1,4 @@
-//! Validate, check and revoke tokens; list revocation events.
+//! Validates, checks and revokes tokens, and lists revocation events.
 
 use super::render::{Form, time, token_body};
 use super::{ApiError, ApiResponse, Call, Outcome, SUBJECT};
@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
-/// The header by which a service declares that it enforces access rules. A token with access rules is not shown to other services.
+/// The header with which a service declares that it enforces access rules. A token with access rules is shown only to such services.
 const KNOWS_RULES: &str = "openstack-identity-access-rules";
 
 struct Subject {
@@ -38,7 +38,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // If facts or files cannot be read, the token itself is not at fault, so the response is not a 404.
+        // If facts or files cannot be read, the cause is not the token. So the response is not a 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
@@ -72,7 +72,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         None => {
             let (text, made_at) =
                 token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
-            // If the facts changed after the token was checked and before the body was built, the body is correct but is not cached.
+            // If the facts changed between the check of the token and the building of the body, the body is correct but is not remembered.
             if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
                 let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
                 call.faces.rendered().put(key, rendered);

@@ -1,4 +1,4 @@
-//! Trusts: the trustor creates and deletes them; trustor and trustee may read them.
+//! Trusts. The trustor creates and deletes a trust. The trustor and the trustee may read it.
 
 use super::render::time;
 use super::{ApiError, ApiResponse, Call, Outcome};
@@ -12,8 +12,8 @@ use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The trust with the id in the URL, if the caller may see it. For an absent trust, the rule is checked as if the trust were the caller's, because the caller
-/// may have deleted it. So only a session that could see no trust at all is refused.
+/// The trust with the id in the URL, if the caller may see the trust. For an absent trust, the rule is checked as if the trust belonged to the
+/// caller, because the caller may have deleted it. So only a session that could see no trust is refused.
 fn seen(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let id = call.parameter(0).parse::<TrustId>().ok();
     let trust = match &id {
@@ -144,7 +144,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, ApiError> {
     })
 }
 
-/// The ids or names of the roles in a list named `roles`. `place` is the place of the list in the body.
+/// The ids or names of the roles in a list named `roles`. `place` is the position of the list in the body.
 pub(super) fn said_roles(given: &Value, place: &str) -> Result<Vec<String>, ApiError> {
     let roles = given.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let role = |role: &Value| {

@@ -82,7 +82,7 @@ fn registered_limit(given: &RequestBody) -> Result<RegisteredLimit, Error> {
     Ok(new)
 }
 
-/// The response to a request that created several records. As in Keystone, it has no links to itself.
+/// The response to a request that created several records. As in Keystone, the response has no links to itself.
 fn batch<R: Resource>(made: Vec<Value>) -> ApiResponse {
     let many = R::SCHEMA.many;
     ApiResponse::json(StatusCode::CREATED, &json!({ many: made }))
@@ -161,13 +161,14 @@ impl Resource for Limit {
         Ok((found, permit))
     }
 
-    /// Lists all limits, or those of the session's project, or those of the session's domain and the projects in it.
+    /// Lists limits. The list contains all limits, or only the limits of the session's project, or only the limits of the session's domain and the
+    /// projects in it.
     fn list(call: &mut Call) -> Outcome {
         let permit = call.allow(&About::default())?;
         let Some((only, within)) = seen(call, &permit) else {
             return Ok(listing::none(call, Self::SCHEMA.many));
         };
-        // The limits of one project or domain are looked up, because services ask for them often.
+        // The limits of one project or domain are looked up directly, because services ask for them often.
         let asked = match asked_owner(call) {
             Ok(asked) => asked,
             Err(NoSuchOwner) => return Ok(listing::none(call, Self::SCHEMA.many)),
@@ -233,7 +234,7 @@ fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<D
     }
 }
 
-/// The error for a filter for a project or domain, if its value is not an id.
+/// The error for a filter by project or domain with a value that is not an id.
 struct NoSuchOwner;
 
 /// The project or domain in the filters of a list request.
@@ -259,7 +260,7 @@ fn limit(given: &RequestBody) -> Result<NewLimit, Error> {
     ])?;
     let (project, domain) = (given.text("project_id")?.flatten(), given.text("domain_id")?.flatten());
     let owner = match (project, domain) {
-        // The id of the default domain is also accepted as id of a project, as in Keystone, where each domain is a project.
+        // The id of the default domain is also accepted as id of a project. The reason: in Keystone, each domain is a project.
         (Some(text), None) if text == DomainId::DEFAULT.to_keystone() => {
             LimitOwner::Domain(DomainId::DEFAULT)
         }
@@ -285,7 +286,7 @@ fn limit(given: &RequestBody) -> Result<NewLimit, Error> {
     })
 }
 
-/// Shows how limits of domains bind limits of projects.
+/// Shows how limits of domains restrict limits of projects.
 pub(super) fn model(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
     let model = call.faces.limit_model();

@@ -149,12 +149,12 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
     let found = call.look(|view| User::find(view, said))?;
     match found {
         Some((id, row)) => Ok((id, Some(row.domain))),
-        // The authorization rule is checked before a 404 response, so that an unauthorized caller does not learn that the user does not exist.
+        // The authorization rule is checked before a 404 response. Otherwise an unauthorized caller would learn that the user does not exist.
         None => Ok((said.parse().unwrap_or(UserId::from_bytes([0; 16])), None)),
     }
 }
 
-/// Returns the user with this id, or a 404 error if the user does not exist. For callers that got the id from [`of_path`].
+/// Returns the user with this id, or a 404 error if the user does not exist. This function is for callers that got the id from [`of_path`].
 pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     let found = call.look(|view| User::find(view, &id.to_string()))?;
     found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))

@@ -1,4 +1,4 @@
-//! Answers of the server about itself: where its protocols are, who the caller is (whoami), health, and metrics.
+//! Answers about the server itself: the addresses of its protocols, the name of the caller (whoami), health, and metrics.
 
 mod whoami;
 
@@ -24,7 +24,7 @@ pub const OPERATIONS: [Route; 5] = [
     Route::public("/healthz", live).says("The same as `/livez`"),
     Route::public("/readyz", ready).says("Show that the server takes requests; 503 while it stops"),
     Route::public("/readyz/datastores", ready_for_datastores)
-        .says("The same as `/readyz`; also 503 if another member of the fleet serves the datastores"),
+        .says("The same as `/readyz`, but also 503 if another member of the fleet serves the datastores"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {

@@ -11,7 +11,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
-    // Only the authid may need escaping: all other values are digits and letters. Writing to memory does not fail.
+    // Only the authid may need escaping, because all other values consist of digits and letters. Writing to memory never fails.
     let _ = serde_json::to_writer(&mut json, authid);
     let (user, sid, groups) = (principal.user, principal.sid, principal.groups.len());
     let revision = identity.at().revision;
@@ -24,7 +24,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, so that a benchmark can compare a
+/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, because a benchmark compares a
 /// request with and without an identity check (door 2).
 const PADDED_BYTES: usize = 512;
 

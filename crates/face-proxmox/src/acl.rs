@@ -23,7 +23,7 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// Lists all role assignments if the caller has `Sys.Audit`, otherwise only those of the caller's own tokens.
+/// Lists all role assignments if the caller has `Sys.Audit`. Otherwise lists only the assignments to the caller's own tokens.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -50,8 +50,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest(&all)) })
 }
 
-/// Assigns or removes a role. Needs `Permissions.Modify`. A user who is logged in without an API token needs no privilege to change the roles of
-/// their own tokens.
+/// Assigns or removes a role. The caller needs `Permissions.Modify`. A user who is logged in without an API token needs no privilege to change the
+/// roles of their own tokens.
 pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {

@@ -36,7 +36,7 @@ const DELETABLE: [&str; 17] = [
     "verify-new",
 ];
 
-/// The longest wait for the end of all operations, in seconds. Each waiting call occupies a thread.
+/// The maximum time to wait for the end of all operations, in seconds. Each waiting call occupies a thread.
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
 
@@ -74,7 +74,7 @@ fn path(name: &DatastoreName) -> String {
     format!("/datastore/{name}")
 }
 
-/// A permit to read the state of a datastore: needs `Datastore.Audit` or `Datastore.Backup`.
+/// The permit to read the state of a datastore. The caller needs `Datastore.Audit` or `Datastore.Backup`.
 fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, ApiError> {
     let may_see = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None);
     may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
@@ -150,7 +150,7 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-/// Whether a datastore is mounted. `None` if only another member of the fleet knows it.
+/// Whether a datastore is mounted. `None` if only another member of the fleet knows this.
 fn mount_status(call: &Call, name: &DatastoreName) -> Result<Option<&'static str>, ApiError> {
     let house = call.faces.house();
     Ok(match house.is_mounted(name)? {
@@ -177,7 +177,7 @@ pub(super) fn stores(call: &mut Call) -> Outcome {
     Ok(Value::Array(found).into())
 }
 
-/// `/admin/datastore/{store}/status`. Without the privilege the client does not learn whether the datastore exists.
+/// `/admin/datastore/{store}/status`. A client without the privilege does not learn whether the datastore exists.
 pub(super) fn status(call: &mut Call) -> Outcome {
     let name: DatastoreName = call.parameter(0)?;
     call.params.only(&["verbose"])?;
@@ -225,7 +225,8 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     Ok(said.into())
 }
 
-/// `/status/datastore-usage`: an error of one datastore is part of its own entry, also that another member of the fleet serves it.
+/// `/status/datastore-usage`. If the usage of a datastore cannot be read, the entry of this datastore contains the error. This is also true if
+/// another member of the fleet serves the datastore.
 pub(super) fn usage(call: &mut Call) -> Outcome {
     let mut found = Vec::new();
     for row in rows(call)? {

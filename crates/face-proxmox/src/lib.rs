@@ -1,8 +1,8 @@
 //! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
 //! tokens.
 //!
-//! Responses are `{"data": …}`; errors are a status and one line of text. Door 4 (access) checks that the caller has the privilege that Proxmox
-//! Backup Server requires for the call. A call can change facts only with the permit of door 4.
+//! A successful response is `{"data": …}`. An error response has a status and one line of text. Door 4 (access) checks that the caller has the
+//! privilege that Proxmox Backup Server requires for the call. A call can change facts only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -37,7 +37,7 @@ pub const ROUTES: [Route; 3] = [
     Route::guarded("/api2/json/", Takes::Tickets, handle).says("The API of Proxmox Backup Server"),
 ];
 
-/// The routes of the API that another member of a fleet can answer. They are also those of the listener for members. They come before [`ROUTES`].
+/// The routes of the API for which another member of a fleet can answer. The listener for members has these routes, too. They come before [`ROUTES`].
 pub const DATASTORES: [Route; 3] = [
     Route::guarded("/api2/json/admin/datastore/", Takes::Tickets, handle)
         .of_datastore()
@@ -75,7 +75,7 @@ impl From<Value> for ApiResponse {
     }
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 enum ApiError {
     /// A refusal, or an error of the request.
     Failed(Failure),
@@ -137,8 +137,8 @@ struct Call {
 }
 
 impl Call {
-    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. If the caller is the user `own`, no privilege is
-    /// needed, unless the caller logged in with an API token.
+    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. If the caller is the user `own`, and did not log
+    /// in with an API token, no privilege is needed.
     fn permit(
         &mut self,
         path: &str,
@@ -150,7 +150,7 @@ impl Call {
         Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
     }
 
-    /// The value of a path segment in braces, counted from 0.
+    /// The value of a path segment in braces. The first such segment has the number 0.
     fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, ApiError> {
         parsed(self.parameters.get(at).map_or("", String::as_str))
     }
@@ -160,7 +160,7 @@ impl Call {
         change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
     }
 
-    /// Refuses a change if the state is no longer the one that the client read, as Proxmox Backup Server does.
+    /// Refuses a change if the state differs from the state that the client read, as Proxmox Backup Server does.
     fn check_digest(&self, now: &str) -> Result<(), ApiError> {
         match self.params.get("digest")? {
             Some(digest) if digest != now => {
@@ -241,7 +241,7 @@ fn check_site(head: &Parts) -> Result<(), RequestError> {
     if is_own_fetch && is_own_origin { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
-/// The name of the datastore in a path, without decoding.
+/// The name of the datastore in a path. The name is not decoded.
 fn datastore_of(path: &str) -> Option<&str> {
     let of_one = ["/admin/datastore/", "/config/datastore/"];
     of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
@@ -269,13 +269,13 @@ fn version(_: &mut Call) -> Outcome {
     Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
 }
 
-/// Lists the realms, for any login that is not limited to a project.
+/// Lists the realms. Every login that is not limited to a project may call this.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
     // A realm is also a domain of Identity v3, and users of other domains may not see its description. So only a caller with `Sys.Audit` gets the
     // description as comment.
     let sees_comments = call.permit("/access", Privileges::SYS_AUDIT, None).is_ok();
-    // This server itself checks the passwords of each realm, as Proxmox does for the type `pbs`.
+    // This server itself checks the passwords of each realm. In Proxmox, the realms of the type `pbs` work like this.
     let realm = |row: enfilade_admin::keystone::DomainSummary| {
         let mut realm = json!({ "realm": row.name.as_str(), "type": "pbs" });
         if let (Some(object), Some(comment)) =

@@ -10,10 +10,10 @@ use hyper::Method;
 pub struct ProxmoxRoute {
     /// The method.
     pub method: &'static str,
-    /// The path below `/api2/json/`; a segment in braces matches any value.
+    /// The path below `/api2/json/`. A segment in braces matches any value.
     pub path: &'static str,
-    /// The class of the call, from which door 4 (access) decides whether a lent (delegated) credential may make the call. The handler checks the
-    /// privilege of the caller with door 4.
+    /// The class of the call. By this class, door 4 (access) decides whether a lent (delegated) credential may make the call. The handler asks door 4
+    /// whether the caller has the needed privilege.
     pub lending: Lending,
     /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,

@@ -26,7 +26,7 @@ fn digest_now(call: &Call) -> Result<String, ApiError> {
     Ok(digest(&Value::Array(all(call)?.iter().map(shown).collect())))
 }
 
-/// Lists all users if the caller has `Sys.Audit`, otherwise only the caller.
+/// Lists all users if the caller has `Sys.Audit`. Otherwise lists only the caller.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.permit(PATH, Privileges::NONE, None)?;
     let sees_all = call.permit(PATH, Privileges::SYS_AUDIT, None).is_ok();

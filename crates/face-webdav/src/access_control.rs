@@ -1,4 +1,4 @@
-//! The owner and the ACL of a resource, for users who may read them (RFC 3744 §5.1 and §5.5).
+//! The owner and the ACL of a resource, for users who may read the ACL (RFC 3744 §5.1 and §5.5).
 
 use super::xml::push_text;
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -15,7 +15,7 @@ pub(crate) struct Control {
     parent: String,
 }
 
-/// The privileges of RFC 3744 §3, and the rights that each of them needs.
+/// The privileges of RFC 3744 §3. For each privilege, the rights that it needs.
 const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read", AccessMask::READ_DATA),
     ("write-content", AccessMask::WRITE_DATA),
@@ -50,7 +50,7 @@ impl Control {
     }
 
     /// Writes the entries in the order of evaluation. Inherit-only entries are left out, because they do not apply to this resource. Audit entries
-    /// are left out, because they neither grant nor deny.
+    /// are left out, because they do not grant or deny anything.
     pub(crate) fn push_acl(&self, xml: &mut String) {
         // A descriptor without an ACL grants everything.
         let everything =
@@ -87,8 +87,8 @@ impl Control {
         xml.push_str("</D:ace>");
     }
 
-    /// Writes the URL of a subject. The URL of every subject except the user contains a SID instead of a name. The lookup of a name would have to
-    /// search all users and groups.
+    /// Writes the URL of a subject. The URL of every subject except the user contains a SID instead of a name, because the lookup of a name would
+    /// have to search all users and groups.
     fn push_href(&self, xml: &mut String, sid: &Sid) {
         let (own, url) = &self.own;
         xml.push_str("<D:href>");

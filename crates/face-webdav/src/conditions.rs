@@ -9,10 +9,10 @@ use hyper::header::{
     HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
 };
 
-/// The most conditions in one header.
+/// The maximum number of conditions in one header.
 const CONDITIONS_MAX: usize = 256;
 
-/// A condition of a list: the resource must have this state, or must not.
+/// A condition of a list. The resource must have this state, or must not have this state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     is_not: bool,
@@ -21,7 +21,7 @@ struct Condition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// The token of a lock; `None` if it is not in the form of this server.
+    /// The token of a lock; `None` if the token does not have the form of this server.
     Token(Option<LockToken>),
     /// An entity tag, with its quotes.
     Tag(String),
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Option<Conditions> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('<') {
-            // Either every list has a resource before it, or none has.
+            // Either every list has a resource before it, or no list has a resource.
             let (said, after) = after.split_once('>')?;
             if is_tagged == Some(false) || !after.trim_start().starts_with('(') {
                 return None;
@@ -151,7 +151,7 @@ fn parse(text: &str) -> Option<Conditions> {
     (!lists.is_empty()).then_some(Conditions { lists })
 }
 
-/// The resource of a URL; `None` if the URL is not that of a resource of this server.
+/// The resource of a URL; `None` if the URL does not belong to a resource of this server.
 pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath> {
     let path = match url.split_once("://") {
         None => url,
@@ -165,8 +165,8 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
             path
         }
     };
-    // The URL of a resource has no query and no fragment (RFC 4918 §8.3). If a URL has a query or a fragment, the client did not encode a `?` or `#`
-    // in a name.
+    // The URL of a resource has no query and no fragment (RFC 4918 §8.3). If there is a `?` or `#` in the URL, the client did not encode this
+    // character in a name.
     if path.contains(['?', '#']) {
         return None;
     }
@@ -184,13 +184,13 @@ pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
 pub(crate) enum Preconditions {
     /// Proceed with the request.
     Hold,
-    /// The client already has this representation (only for GET and HEAD).
+    /// The client already has this representation. This result is possible only for GET and HEAD.
     NotModified,
     /// The resource has another state than the client expects.
     Fail,
 }
 
-/// An existing resource: its validator, and when it was modified, in seconds since the epoch.
+/// An existing resource: its validator, and its modification time in seconds since the epoch.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
 /// Evaluates the conditions in the order of RFC 9110 §13.2.2. If the resource has no date, conditions on dates are ignored (RFC 9110 §13.1.3,
@@ -244,7 +244,7 @@ const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MAT
 pub(crate) struct RequestConditions {
     pub(crate) conditions: Conditions,
     pub(crate) host: Option<String>,
-    /// The headers with conditions of RFC 9110, if any.
+    /// The headers with conditions of RFC 9110, if the request has such headers.
     others: Option<HeaderMap>,
 }
 

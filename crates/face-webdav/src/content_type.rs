@@ -1,8 +1,8 @@
-//! The media type of a file, by the extension of its name.
+//! The media type of a file. It depends on the extension of the file's name.
 
 use mime_guess::MimeGuess;
 
-/// The media type of a file with no extension or an unknown one.
+/// The media type of a file with no extension, or with an unknown extension.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file with this name.
@@ -15,7 +15,7 @@ pub(crate) fn of(name: &str) -> &'static str {
     }
 }
 
-/// Finds the media types of names one after the other. The last type is cached, because most names of a directory have the same extension.
+/// Finds the media types of names, one name after the other. The last type is remembered, because most names of a directory have the same extension.
 #[derive(Default)]
 pub(crate) struct InTurn {
     ending: String,

@@ -13,8 +13,8 @@ pub(crate) const WANTED: &str = "want-repr-digest";
 /// A digest that is computed while bytes arrive, and its expected value.
 pub(crate) struct Running(Context, Vec<u8>);
 
-/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so `Repr-Digest` and `Content-Digest` mean
-/// the same.
+/// The digests from the sender that use a supported algorithm. The content of a PUT is the whole representation, so `Repr-Digest` and
+/// `Content-Digest` mean the same here.
 pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, RequestError> {
     let mut all = Vec::new();
     for name in ["repr-digest", "content-digest"] {
@@ -50,8 +50,8 @@ impl Running {
     }
 }
 
-/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, RFC 9530 §4), with the supported algorithm that the client
-/// prefers.
+/// The digest of content in memory, if the client asks for a digest (`Want-Repr-Digest`, RFC 9530 §4). The algorithm is the supported algorithm that
+/// the client prefers.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
     let said = list(headers, WANTED)?;
     let liking = |name: &str| {
@@ -101,7 +101,7 @@ mod tests {
         for value in ["md5=1", "sha-256=1"] {
             headers.append(WANTED, HeaderValue::from_static(value));
         }
-        assert!(wanted(&headers, b"hello").is_some(), "a list in two lines is one list");
+        assert!(wanted(&headers, b"hello").is_some(), "two lines of a list header are one list");
     }
 
     #[test]

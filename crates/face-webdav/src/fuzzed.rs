@@ -1,4 +1,4 @@
-//! Fuzzing: bodies and headers with a few errors are read or refused, without a panic.
+//! Tests with faulty bodies and headers. The server must read or refuse them without a panic.
 
 use super::conditions::{Conditions, resource_of};
 use super::{digest, lock, propfind_request, proppatch, range};

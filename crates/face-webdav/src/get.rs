@@ -22,7 +22,7 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// Shorter ranges are sent without a pipe, because a pipe would cost more than it saves.
+/// The minimum length of ranges that are sent through a pipe. For shorter ranges, a pipe takes more time than it saves.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the response has content.
@@ -37,8 +37,8 @@ pub(crate) enum Content {
 pub(crate) async fn get(call: Call, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // An HTTP/1.1 connection has one response in memory; an HTTP/2 connection can have many, even if the client reads none. So responses over HTTP/2
-    // count against the user's share of memory.
+    // An HTTP/1.1 connection has only one response in memory. An HTTP/2 connection can have many, even if the client does not read them. So responses
+    // over HTTP/2 count against the user's share of memory.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
     // Serving a file from memory is faster than waking another thread.
@@ -57,7 +57,7 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
         // The URL of a file does not end with a slash (RFC 4918 §5.2).
         Ok(_) if is_of_collection => return end(trace, Err(RequestError::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
-        // Clients check with HEAD whether a directory exists; the response has no content.
+        // Clients check with HEAD whether a directory exists. The response has no content.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
             if content == Content::Left =>
         {
@@ -87,10 +87,10 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
     answer
 }
 
-/// A file that is being sent: its reader, the head of the response, and its content.
+/// A file that is being sent: its reader, the head of the response, and the content.
 type Begun = (Reading, Answer, Sent);
 
-/// The content after the head.
+/// The content that follows the head.
 enum Sent {
     Nothing,
     /// All content.
@@ -122,7 +122,7 @@ fn begin<P: Patience>(
         let most = range.end.min(range.start + PIECE_BYTES);
         let wanted = usize::try_from(most - range.start).unwrap_or(0);
         let whole = reading.meta().bytes;
-        // Only a file of one piece gets a digest, because the whole file is in memory.
+        // The server computes the digest only for a file of one piece, because such a file is completely in memory.
         let add_digest = |answer: &mut Answer, piece: &Bytes| {
             if piece.len() as u64 == whole
                 && let Some(digest) = digest::wanted(headers, piece)
@@ -133,8 +133,8 @@ fn begin<P: Patience>(
         let place = match counts && wanted > UNCOUNTED_BYTES {
             false => None,
             true => match reading.share().answer_now(PIECE_BYTES as u32) {
-                // The user's share of memory is in use, because the user's clients have not read other responses yet. The piece is read now to
-                // compute its digest, and read again when it can be sent.
+                // The user's share of memory is in use, because the user's clients have not read other responses yet. The piece is read now, because
+                // its digest is needed now. The piece is read again when it can be sent.
                 Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
                     return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
                         add_digest(&mut answer, &piece);
@@ -150,7 +150,7 @@ fn begin<P: Patience>(
                 Some(place) => counted(piece, place),
                 None => piece,
             };
-            // If the file became shorter meanwhile, the response is cut short when the rest is read.
+            // If the file became shorter after it was opened, the response is cut short when the rest is read.
             let rest = range.start + piece.len() as u64..range.end;
             if !rest.is_empty() {
                 return Ok(P::ready((reading, answer, Sent::Begun(piece, rest))));
@@ -216,11 +216,11 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     }
     let kind = content_type::of(reading.name());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // A user who may write a file must not be able to run scripts in the origin of this server. So these headers tell the browser to run no scripts,
-    // and not to guess the type.
+    // A user who may write a file must not be able to run scripts in the origin of this server. So these headers forbid the browser to run scripts
+    // and to guess the type.
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // `If-Range`: without this check, the client could combine ranges of two versions of the file.
+    // If the check of `If-Range` fails, the whole file is sent. Otherwise the client could combine ranges of two versions of the file.
     let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
     // Only GET has ranges (RFC 9110 §14.2).
     let range = text(RANGE).filter(|_| is_wanted);
@@ -245,8 +245,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     Ok((answer, Wanted::Part(range)))
 }
 
-/// Sends the first piece, then reads and sends the others. Before every piece, and every second while the client is slow, the server checks that the
-/// user may still read the file. A piece is read only when the channel has a slot, so that a client that does not read uses no memory.
+/// Sends the first piece, and then reads and sends the other pieces. Before every piece, and every second while the client is slow, the server checks
+/// that the user may still read the file. A piece is read only when the channel has a slot. So a client that does not read uses no memory.
 async fn send(
     mut reading: Reading,
     piece: Bytes,
@@ -284,7 +284,7 @@ async fn send(
             }
         };
         if piece.is_empty() {
-            // The file became shorter than the announced length.
+            // The file became shorter than the length that the response announced.
             return place.send(Err(Cut));
         }
         range.start += piece.len() as u64;

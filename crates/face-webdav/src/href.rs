@@ -1,4 +1,5 @@
-//! Writes paths as URLs. [`StorePath::from_url`](enfilade_facts::vocabulary::StorePath::from_url) reads them.
+//! Writes paths as URLs. [`StorePath::from_url`](enfilade_facts::vocabulary::StorePath::from_url) reads such
+//! URLs.
 
 use super::{PREFIX, ResourcePath};
 use enfilade_faces::percent;

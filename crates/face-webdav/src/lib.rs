@@ -72,7 +72,7 @@ fn script(_: &Faces) -> Answer {
     page::asset(page::SCRIPT, "text/javascript; charset=utf-8")
 }
 
-/// A resource of a datastore, as it is in a URL.
+/// The resource of a datastore that a URL names.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourcePath {
     datastore: DatastoreName,
@@ -83,7 +83,7 @@ impl ResourcePath {
     fn from_url(path: &str) -> Result<Self, RequestError> {
         let rest = path.strip_prefix(PREFIX).ok_or(RequestError::NoRoute)?;
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // A text that is not a datastore name is answered like an unknown name.
+        // If the text cannot be the name of a datastore, the server answers as for an unknown name.
         let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
         Ok(ResourcePath { datastore, path: StorePath::from_url(path).map_err(RequestError::Path)? })
     }
@@ -153,8 +153,8 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. The browser also adds a header with
-/// the site whose page sent the request (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
+/// Whether a page of another site sent the request. A browser adds the credentials of its user to each request. The browser also adds a header that
+/// tells from which site the request comes (Fetch Metadata; in older browsers `Origin`, RFC 6454 §7).
 fn is_of_another_site(request: &Request<Received>) -> bool {
     let headers = request.headers();
     if let Some(site) = headers.get("sec-fetch-site") {
@@ -163,7 +163,8 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = request.uri().authority().map(Authority::as_str).or(host);
-    // Compares host and port only, because a proxy in front may have removed TLS. Several origins, or one without a host, count as another site.
+    // Only host and port are compared, because a proxy in front of the server may have removed TLS. Several origins, or an origin without a host,
+    // count as another site.
     let theirs = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     match (theirs, own) {
         (Some((scheme, theirs)), Some(own)) => {
@@ -175,7 +176,7 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     }
 }
 
-/// Answers GET. Every client can get a file. A browser also gets a page for a directory.
+/// Answers GET. Every client can get a file. Only a browser also gets a page for a directory.
 async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
@@ -256,7 +257,7 @@ fn options_answer() -> Answer {
 }
 
 async fn make_collection(call: Call) -> Answer {
-    // RFC 4918 §9.3: an unsupported body is 415, and no body is supported.
+    // RFC 4918 §9.3: the status for an unsupported body is 415. This server supports no body here.
     if !call.request.body().is_end_stream() {
         return call.fail(RequestError::UnexpectedBody, Aim::Collection);
     }
@@ -284,7 +285,7 @@ async fn delete(call: Call) -> Answer {
             return Err(RequestError::Header("Depth").into());
         }
         let conditions = RequestConditions::of(&head)?;
-        // This value is dropped with the request, also if the client disconnects. Then the work is cancelled.
+        // This value is dropped with the request, also if the client disconnects. When the value is dropped, the work is cancelled.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let goal = place.clone();

@@ -31,7 +31,7 @@ pub(crate) async fn lock(call: Call) -> Answer {
                     let (lock, is_new) = stay.lock(&path, terms, &tokens)?;
                     (lock, is_new, false, now)
                 }
-                // Without a body LOCK refreshes an existing lock (RFC 4918 §9.10.2).
+                // A LOCK without a body refreshes an existing lock (RFC 4918 §9.10.2).
                 None => (stay.refresh_lock(&path, &tokens, seconds)?, false, true, now),
             })
         })
@@ -93,7 +93,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, RequestError> {
     }
 }
 
-/// The first supported timeout of the client's list; malformed ones are ignored (RFC 4918 §10.7).
+/// The first supported timeout in the client's list. Malformed timeouts are ignored (RFC 4918 §10.7).
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();
@@ -102,7 +102,8 @@ pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
         .map_or(most, |seconds| i64::from(seconds).clamp(1, most))
 }
 
-/// Whether the body requests an exclusive lock, and its owner element; `None` without a body.
+/// Reads from the body whether the client requests an exclusive lock, and the owner element; `None` without a
+/// body.
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, RequestError> {
     if body.is_empty() {
         return Ok(None);

@@ -106,7 +106,7 @@ impl Live {
     }
 }
 
-/// One file or directory to be described.
+/// A file or directory that a response describes.
 pub(crate) struct Resource<'a> {
     /// The URL path of the resource, percent-encoded.
     pub(crate) href: &'a str,
@@ -134,7 +134,7 @@ pub(crate) struct More {
     pub(crate) control: Option<Control>,
 }
 
-/// Namespaces that are declared together, each once, as `n0`, `n1` and so on. `DAV:` always has the prefix `D`.
+/// Namespaces that are declared in one place, as `n0`, `n1` and so on. Each namespace is declared once. `DAV:` always has the prefix `D`.
 #[derive(Default)]
 struct Namespaces<'a> {
     numbers: HashMap<&'a str, usize>,
@@ -142,7 +142,7 @@ struct Namespaces<'a> {
 }
 
 impl<'a> Namespaces<'a> {
-    /// Returns the qualified name, and declares its namespace if that is not done yet.
+    /// Returns the qualified name, and declares its namespace if it is not declared yet.
     fn qualified(&mut self, namespace: &'a str, local: &str) -> String {
         match namespace {
             "" => local.to_owned(),
@@ -184,7 +184,7 @@ impl Form {
         &self.asked
     }
 
-    /// The start of the body. It declares the namespaces of all requested names.
+    /// The start of the body. It contains the declarations of the namespaces of all requested names.
     pub(crate) fn begin(&self) -> String {
         let declarations = &self.declarations;
         format!(
@@ -192,12 +192,12 @@ impl Form {
         )
     }
 
-    /// Whether any property that is requested by name satisfies the predicate `is_one`.
+    /// Whether the predicate `is_one` is true for any property that is requested by name.
     pub(crate) fn has(&self, is_one: impl Fn(Option<Live>) -> bool) -> bool {
         self.named.iter().any(|(live, _)| is_one(*live))
     }
 
-    /// Writes the names of the requested properties that satisfy the predicate `is_one`.
+    /// Writes the names of the requested properties for which the predicate `is_one` is true.
     pub(crate) fn push_names(&self, xml: &mut String, is_one: impl Fn(Option<Live>) -> bool) {
         self.named.iter().filter(|(live, _)| is_one(*live)).for_each(|(_, name)| push_empty(xml, name));
     }
@@ -240,7 +240,7 @@ fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool)
     xml.push_str(OK);
 }
 
-/// Writes the properties that are requested by name: the existing ones first, then the missing ones.
+/// Writes the properties that are requested by name. The existing properties come before the missing properties.
 fn push_named<'n>(
     xml: &mut String,
     resource: &'n Resource<'n>,
@@ -274,7 +274,7 @@ fn push_named<'n>(
     }
 }
 
-/// The stored properties, except those with a name that an older version accepted and XML parsers cannot read.
+/// The stored properties that can be written. An older version accepted names that XML parsers cannot read. Properties with such names are left out.
 fn writable<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a Property> {
     let properties = resource.more.properties.iter();
     properties.filter(|property| Name::can_be_written(&property.namespace, &property.name))
@@ -286,7 +286,7 @@ fn push_empty(xml: &mut String, name: &str) {
     xml.push_str("/>");
 }
 
-/// Writes that the listing is truncated: the directory has more entries.
+/// Writes that the listing is truncated, because the directory has more entries.
 pub(crate) fn push_truncated(xml: &mut String, href: &str) {
     let _ = writeln!(
         xml,
@@ -442,12 +442,13 @@ fn push_number(xml: &mut String, number: u64) {
     digits.iter().skip(from).for_each(|digit| xml.push(char::from(*digit)));
 }
 
-/// A date and time, in UTC. Times before 1970 are shown as the start of 1970, and times after 9999 as the end of 9999: the year has four digits.
+/// A date and time in UTC. Times before 1970 are shown as the start of 1970, and times after 9999 as the end of 9999, because the year has four
+/// digits.
 struct Moment {
     year: i64,
     month: usize,
     day: i64,
-    /// The days since Thursday, the weekday of 1970-01-01.
+    /// The weekday, in days since Thursday. Thursday is the weekday of 1970-01-01.
     weekday: usize,
     time: [i64; 3],
 }

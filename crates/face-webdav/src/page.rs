@@ -1,4 +1,4 @@
-//! A directory as an HTML page, for any browser: listing and downloads work without a script, and changes need the script of the page. The browser
+//! A directory as an HTML page, for any browser. Listing and downloads work without a script, but changes need the script of the page. The browser
 //! authenticates like every client. The page loads nothing from another origin, and cannot be shown in a frame.
 
 use super::multistatus::{http_date, push_iso_date};
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 const BATCH_ENTRIES: usize = 1024;
 /// The size of a piece of a page, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The most memory of a page, in bytes: one piece being sent, one in the queue, one being written.
+/// The maximum memory of a page, in bytes: a piece that is being sent, a piece in the queue, and a piece that is being written.
 const HELD_BYTES: u32 = 3 * 64 * 1024;
 /// The number of rows that the browser lays out together.
 const PART_ROWS: usize = 200;
@@ -30,7 +30,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) const STYLE: &str = include_str!("page/page.css");
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
 
-/// Redirects a browser to the URL with a slash at the end, with which relative links work.
+/// Redirects a browser to the URL with a slash at the end, because relative links need this slash.
 pub(crate) fn moved(place: &ResourcePath) -> Answer {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -40,7 +40,8 @@ pub(crate) fn moved(place: &ResourcePath) -> Answer {
     answer
 }
 
-/// The page of a directory. All entries are read and sorted first; then the page is written piece by piece, as the client reads.
+/// The page of a directory. All entries are read and sorted before the page is written. The page is written piece by piece, as fast as the client
+/// reads.
 pub(crate) async fn page(call: Call) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
     let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
@@ -77,7 +78,7 @@ pub(crate) async fn page(call: Call) -> Answer {
     answer
 }
 
-/// The path of a directory: each name in it is a link.
+/// The path of a directory. Each name in the path is a link.
 fn heading(place: &ResourcePath) -> String {
     let mut heading =
         format!("<a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>", place.datastore);
@@ -110,7 +111,7 @@ async fn write(
     drop(turn);
 }
 
-/// The entries of a page, stored compactly: tens of thousands may be in memory while the page is sent.
+/// The entries of a page. They are stored compactly, because tens of thousands of entries may be in memory while the page is sent.
 #[derive(Default)]
 struct Rows {
     names: String,
@@ -147,12 +148,12 @@ impl Rows {
         self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
     }
 
-    /// The first `most` entries, directories first, sorted by name.
+    /// The first `most` entries in the order of the page: directories before files, both sorted by name.
     fn sorted(mut self, most: usize) -> Self {
         self.is_cut = self.rows.len() > most;
         self.rows.truncate(most);
         let mut rows = std::mem::take(&mut self.rows);
-        // Each name is converted to lower case once, not at every comparison.
+        // Each name is converted to lower case only once, and not at every comparison.
         rows.sort_by_cached_key(|row| (!row.is_directory, self.name(row).to_lowercase()));
         Rows { rows, ..self }
     }
@@ -192,7 +193,7 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// Why the user does not have a right, and which role would give it.
+/// The reason why the user does not have a right, and the role that would give the right.
 fn said_of(lack: &Lack, right: AccessMask) -> String {
     let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
     let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
@@ -263,7 +264,7 @@ fn begin(title: &str, heading: &str, is_store: bool) -> String {
     html
 }
 
-/// A page that is being written.
+/// A page that the server is writing.
 struct Writing {
     rows: Rows,
     written: usize,

@@ -7,10 +7,10 @@ use enfilade_passage::Reading;
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// The ranges of a response, each with the text that is sent before it.
+/// The ranges of a response. Each range has a text that is sent before the range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// Random, so that the author of the file cannot have written it into the file.
+    /// The boundary is random. So the author of the file cannot have written the boundary into the file.
     boundary: String,
     parts: Vec<(String, Range<u64>)>,
 }
@@ -73,7 +73,7 @@ pub(super) async fn send(
                 };
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
                 if bytes.is_empty() {
-                    // The file became shorter than the announced length.
+                    // The file became shorter than the length that the response announced.
                     return place.send(Err(Cut));
                 }
                 range.start += bytes.len() as u64;

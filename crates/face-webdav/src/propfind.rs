@@ -1,5 +1,5 @@
-//! PROPFIND. The response is streamed, so that memory does not grow with the size of a directory. In a listing of a whole tree only the paths of the
-//! remaining directories are kept.
+//! PROPFIND. The response is streamed, so the memory does not grow with the size of a directory. For a listing of a whole tree, the server keeps only
+//! the paths of the remaining directories.
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};
@@ -23,7 +23,7 @@ use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The most entries of a directory that is listed without another thread.
+/// The maximum number of entries of a directory that is listed without another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
 /// The number of entries that door 4 checks in one call.
 const BATCH_ENTRIES: usize = 1024;
@@ -35,7 +35,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
-/// The most memory of a listing, in bytes: a piece being sent, one in the queue, one being written, and the entries of a batch.
+/// The maximum memory of a listing, in bytes: a piece that is being sent, a piece in the queue, a piece that is being written, and the entries of a
+/// batch.
 const HELD_BYTES: u32 = 4 * PIECE_BYTES as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         };
         let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
             Ok(held) => (begun, held),
-            // A waiting request holds no memory, and does not count as an active operation on the datastore.
+            // A request that waits here holds no memory, and does not count as an active operation on the datastore.
             Err(share) => {
                 drop(begun);
                 (None, share.answer(HELD_BYTES).await)
@@ -103,7 +104,7 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, RequestError> {
     match headers.get("depth").map(HeaderValue::as_bytes) {
         Some(b"0") => Ok(Depth::Zero),
         Some(b"1") => Ok(Depth::One),
-        // No header means infinity (RFC 4918 §9.1).
+        // A request without the header has the depth infinity (RFC 4918 §9.1).
         None => Ok(Depth::Infinity),
         Some(value) if value.eq_ignore_ascii_case(b"infinity") => Ok(Depth::Infinity),
         Some(_) => Err(RequestError::Header("Depth")),
@@ -113,7 +114,7 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, RequestError> {
 enum Looked {
     /// The whole response, and its revision.
     Whole(String, u64),
-    /// The beginning of the response; more members follow.
+    /// The beginning of the response. Further members follow.
     Begun(Box<RunningListing>),
 }
 
@@ -141,7 +142,7 @@ struct Deep {
     millis_left: u64,
 }
 
-/// A listing in progress: the directory, and the response so far.
+/// A listing in progress: the directory, and the response until now.
 struct RunningListing {
     listing: Listing,
     /// The prefix of the URLs of the directory's entries.
@@ -213,12 +214,12 @@ fn begin<P: Patience>(
     })
 }
 
-/// The name of a resource: that of the datastore for its root.
+/// The name of a resource. The root of a datastore has the name of the datastore.
 fn name_of(place: &ResourcePath) -> &str {
     if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
-/// As [`begin`], for the resource that was found, or for a directory that the user sees only on a way to shared objects (`None`).
+/// As [`begin`], for the resource that was found. `None` stands for a directory that the user sees only on a way to shared objects.
 fn begin_with(
     mut stay: Stay,
     found: Option<Found>,
@@ -227,7 +228,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // The limit applies only to collections (RFC 4918 §9.1), so a request for a file is answered.
+    // The limit applies only to collections (RFC 4918 §9.1), so a request for a file is always answered.
     let kind = found.as_ref().map_or(NodeKind::Directory, Found::kind);
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && kind == NodeKind::Directory {
         return Err(RequestError::Depth.into());
@@ -282,7 +283,7 @@ impl RunningListing {
         }
     }
 
-    /// For each entry whether it is known to have no dead properties; empty if the request asks for no dead properties.
+    /// For each entry, whether the server knows that the entry has no dead properties. The list is empty if the request asks for no dead properties.
     fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
         if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
     }
@@ -298,7 +299,7 @@ impl RunningListing {
 
     /// Renders the entries of the current batch until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
-        // Reserves space by the average size of the previous entries: growing the output later would copy all of it.
+        // Reserves space by the average size of the previous entries, because growing the output later would copy all of it.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
         let (before, waited) = (self.xml.len(), self.entries.len());
         let mut path = String::new();
@@ -345,7 +346,7 @@ impl RunningListing {
         Ok(())
     }
 
-    /// Renders all entries if they are few and need no waiting. Returns whether all were rendered.
+    /// Renders all entries, if there are only a few entries and no call has to wait. Returns whether all entries were rendered.
     fn end_cached(&mut self) -> Result<bool, Refusal> {
         let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
@@ -360,7 +361,7 @@ impl RunningListing {
         Ok(true)
     }
 
-    /// Renders the next entries. Returns whether they were the last.
+    /// Renders the next entries. Returns whether these were the last entries.
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
         if self.entries.len() > 0 {
@@ -373,7 +374,7 @@ impl RunningListing {
                 self.entries = entries.into_iter();
             }
         } else {
-            // Takes only as many entries as fit into a few pieces: entries that are not written yet stay in memory until the client reads.
+            // Takes only as many entries as fit into a few pieces, because entries that are not written yet stay in memory until the client reads.
             let at_most = (4 * PIECE_BYTES / self.entry_bytes).clamp(BATCH_ENTRIES / 16, BATCH_ENTRIES);
             self.listing.next_batch(at_most)?.into_iter().for_each(|entries| self.take_up(entries));
         }
@@ -415,7 +416,7 @@ impl RunningListing {
     }
 }
 
-/// Which kinds of requested properties need more than the metadata of a file.
+/// The kinds of requested properties that need more than the metadata of a file.
 #[derive(Clone, Copy)]
 struct Wants {
     properties: bool,
@@ -462,7 +463,7 @@ fn push_itself(
     let meta = found.map_or(&COLLECTION, |found| found.node.meta());
     let mut more = match found {
         Some(found) => more_of(found, place, stay, Wants::of(form.asked()))?,
-        // Nothing is known about a directory that the user sees only on a way to shared objects, not even whether it exists.
+        // The user sees the directory only on a way to shared objects. So nothing is known about the directory, not even whether it exists.
         None => More { granted: Some(AccessMask::NONE), ..More::default() },
     };
     (more.now, more.principal) = (stay.now().unix_seconds, Some(principal(stay)));
@@ -492,8 +493,8 @@ fn more_of(found: &Found, place: &ResourcePath, stay: &mut Stay, wants: Wants) -
     Ok(more)
 }
 
-/// Renders the response piece by piece. Each piece is rendered only when the channel has a slot. The status is already sent; an error now can only
-/// cut the response short.
+/// Renders the response piece by piece. Each piece is rendered only when the channel has a slot. The status was sent already, so after an error the
+/// server can only cut the response short.
 async fn stream(
     mut running: Box<RunningListing>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -508,7 +509,7 @@ async fn stream(
                 return;
             }
             let batch = blocking(running.listing.share(), move || {
-                // Reads as many batches as fill a piece of the response, because most entries of a directory may be hidden.
+                // Reads batches until a piece of the response is full, because most entries of a directory may be hidden.
                 for _ in 0..BATCHES_MAX {
                     if is_over || running.xml.len() >= CHUNK_BYTES {
                         break;

@@ -1,4 +1,4 @@
-//! Reads the body of a PROPFIND (RFC 4918 §14.20), with a pull parser, in bounded space and depth.
+//! Reads the body of a PROPFIND (RFC 4918 §14.20) with a pull parser. The memory and the depth are limited.
 
 use super::xml::{Name, Piece, Pieces};
 use enfilade_faces::RequestError;
@@ -15,7 +15,7 @@ pub(crate) enum Asked {
     Some(Vec<Name>),
 }
 
-/// Reads the body; an empty body asks for all properties (RFC 4918 §9.1).
+/// Reads the body. An empty body asks for all properties (RFC 4918 §9.1).
 pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> {
     if body.is_empty() {
         return Ok(Asked::All);
@@ -35,7 +35,7 @@ pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, RequestError> 
                     "prop" => Some(Asked::Some(Vec::new())),
                     "allprop" => Some(Asked::All),
                     "propname" => Some(Asked::Names),
-                    // `include` adds properties to `allprop`; it is ignored, as unknown elements are (RFC 4918 §17).
+                    // `include` adds properties to `allprop`. This server ignores `include` like an unknown element (RFC 4918 §17).
                     _ => None,
                 };
                 if kind.is_some() && asked.is_some() {

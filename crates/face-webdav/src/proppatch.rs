@@ -1,4 +1,4 @@
-//! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties. Either all changes are made or none.
+//! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties. The server makes all changes of a request, or no change.
 
 use super::conditions::RequestConditions;
 use super::multistatus::{self, Form, Live, multi_status, push_status};
@@ -63,7 +63,7 @@ pub(crate) async fn proppatch(call: Call) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// The changes that a body asks for, in the body's order.
+/// The changes that a body asks for, in the order in which the body contains them.
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, RequestError> {
     let mut pieces = Pieces::new(body, limits);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);

@@ -1,4 +1,4 @@
-//! PUT: writes a hidden file, then renames it in one step.
+//! PUT: writes a hidden file, and then renames the file in one step.
 
 use super::conditions::RequestConditions;
 use super::digest::{self, Running};
@@ -13,8 +13,8 @@ use hyper::{HeaderMap, StatusCode};
 /// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The largest body, in bytes, that is received before the operation in the datastore begins. So one thread does all the work of the upload, and no
-/// operation waits for the client.
+/// The size in bytes of the largest body that is received completely before the operation in the datastore begins. For such a body, one thread does
+/// all the work of the upload, and no operation waits for the client.
 const WHOLE_BYTES_MAX: u64 = 64 * 1024;
 
 /// An upload as the request describes it.
@@ -22,18 +22,18 @@ struct Asked {
     place: ResourcePath,
     conditions: RequestConditions,
     headers: HeaderMap,
-    /// The size in bytes that the client announced, if it did.
+    /// The size in bytes that the client announced; `None` if the client announced no size.
     expected: Option<u64>,
 }
 
 pub(crate) async fn put(call: Call) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
     let limits = visit.limits();
-    // RFC 9110 §14.4: a PUT with only a part of the content is refused, because it would replace the whole resource.
+    // RFC 9110 §14.4: a PUT with only a part of the content is refused. Otherwise the part would replace the whole resource.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(RequestError::Header("Content-Range").into()), Aim::File);
     }
-    // A URL with a slash at the end names a collection. Collections are created with MKCOL, not with PUT (RFC 4918 §9.7.2).
+    // A URL with a slash at the end names a collection. Clients create collections with MKCOL, and not with PUT (RFC 4918 §9.7.2).
     if request.uri().path().ends_with('/') {
         return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
@@ -115,7 +115,8 @@ impl Asked {
         uploading.finish_if(|stay| self.conditions.check(stay, &self.place).map(drop))
     }
 
-    /// Does the whole upload of a body that was received. Returns the revision of the facts on which the doors judged first, and the result.
+    /// Does the whole upload of a body that was received completely. Returns the revision of the facts at the first decision of the doors, and the
+    /// result.
     fn at_once(&self, visit: Visit, body: &[u8]) -> Result<(u64, Result<Stored, Failure>), Failure> {
         let begun = self.begin(visit)?;
         let (revision, replaces) = (begun.revision(), begun.existing().is_some());
@@ -127,7 +128,7 @@ impl Asked {
     }
 }
 
-/// The modification time in the header of ownCloud's clients.
+/// The modification time in the header that ownCloud's clients send.
 fn made(headers: &HeaderMap) -> Result<Option<i64>, RequestError> {
     let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
@@ -141,7 +142,7 @@ fn add(mut digests: Vec<Running>, piece: &[u8]) -> Vec<Running> {
     digests
 }
 
-/// Writes the body to the file, except the last bytes. These are returned; the thread that finishes the upload writes them.
+/// Writes the body to the file, except the last bytes. The function returns the last bytes, and the thread that finishes the upload writes them.
 async fn receive(
     mut uploading: Uploading,
     mut arriving: Arriving,

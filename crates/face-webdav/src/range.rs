@@ -1,4 +1,4 @@
-//! Byte ranges (RFC 9110 §14): one, or a few that do not overlap.
+//! Byte ranges (RFC 9110 §14): one range, or a few ranges that do not overlap.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub(crate) enum Asked {
     Whole,
     /// One range.
     Part(Range<u64>),
-    /// Several ranges, each as a part of its own.
+    /// Several ranges. Each range is a separate part of the response.
     Parts(Vec<Range<u64>>),
     /// None of the requested ranges contains a byte of the file.
     Outside,
@@ -42,7 +42,7 @@ fn overlap(ranges: &[Range<u64>]) -> bool {
     sorted.iter().zip(sorted.iter().skip(1)).any(|(range, next)| next.start < range.end)
 }
 
-/// Reads one range, and limits it to the bytes in the file. `None` if it is malformed.
+/// Reads one range, and limits it to the bytes in the file. `None` if the range is malformed.
 fn one(spec: &str, bytes: u64) -> Option<Range<u64>> {
     let (first, last) = spec.split_once('-')?;
     let number = |text: &str| {

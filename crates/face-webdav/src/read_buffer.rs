@@ -1,5 +1,5 @@
-//! Buffers for small files, which a thread reuses. A new buffer for each file would be filled with zeros twice: before the file is read, and when the
-//! buffer is freed.
+//! Buffers for small files, which a thread reuses. A new buffer for each file would be filled with zeros twice: before the file is read, and before
+//! the buffer is freed.
 
 use bytes::Bytes;
 use enfilade_faces::UNCOUNTED_BYTES;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large buffers are separate, so that a client that does not read a small file keeps no large buffer in use.
+    /// Small and large buffers are separate. So a client that does not read a small file keeps no large buffer in use.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -76,7 +76,7 @@ mod tests {
         buffer.get(10).copy_from_slice(b"0123456789");
         drop(buffer.filled(10));
         let mut buffer = ReadBuffer::of(4);
-        assert_eq!(buffer.get(4), b"0123", "it is the same buffer");
+        assert_eq!(buffer.get(4), b"0123", "the buffer is reused");
         buffer.get(4)[..2].copy_from_slice(b"ab");
         assert_eq!(buffer.filled(2), "ab");
         assert_eq!(ReadBuffer::of(20).get(20).len(), 20);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A file that is being read. Before every piece, the server checks that the user may still read the file.
+/// A file that is sent through a pipe. Before every piece, the server checks that the user may still read the file.
 struct Source {
     reading: Reading,
     range: Range<u64>,
@@ -17,7 +17,7 @@ struct Source {
 }
 
 impl Source {
-    /// Checks whether the user still may read.
+    /// Checks whether the user may still read the file.
     fn check(&mut self) -> Result<(), Refusal> {
         self.reading.check().inspect_err(|why| self.trace.refused(why))
     }

@@ -1,6 +1,6 @@
-//! Reads XML bodies with a pull parser, in bounded space and depth. Document types are refused, and so are all entities except the five that XML
-//! predefines. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML parsers
-//! reject.
+//! Reads XML bodies with a pull parser. The memory and the depth are limited. Document types are refused, and all entities except the five that XML
+//! predefines are refused, too. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some
+//! XML parsers reject.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;
@@ -38,7 +38,7 @@ impl Name {
         self.namespace.as_deref() == Some("DAV:") && self.local == local
     }
 
-    /// Whether every client can read the name: it is a name of XML, in a namespace that may have a prefix.
+    /// Whether every client can read the name. The name must be valid in XML, and its namespace must be one that may have a prefix.
     pub(crate) fn can_be_written(namespace: &str, local: &str) -> bool {
         is_name(local) && !matches!(namespace, XML | XMLNS) && is_uri(namespace)
     }
@@ -66,7 +66,7 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces. Each pair contains the spelling in the body, and the name after entity and character references are resolved. All
+    /// The declared namespaces. Each pair contains the spelling in the body, and the name in which entity and character references are resolved. All
     /// names share the resolved text.
     namespaces: Vec<(String, Arc<str>)>,
 }
@@ -104,7 +104,7 @@ impl<'b> Pieces<'b> {
                     self.depth = self.depth.saturating_sub(1);
                     return Ok(Some(Piece::End));
                 }
-                // XML 1.0 §2.4: text does not contain `]]>`, the end of a CDATA section.
+                // XML 1.0 §2.4: text must not contain `]]>`, the end of a CDATA section.
                 Event::Text(text) if self.depth > 0 && !text.contains("]]>") => {
                     return text_of(text.xml_content(XmlVersion::Implicit1_0).into_owned());
                 }
@@ -130,7 +130,7 @@ impl<'b> Pieces<'b> {
                 Event::GeneralRef(_) | Event::CData(_) => {
                     return Err(RequestError::Xml("the body has text outside of its element"));
                 }
-                // XML 1.0 §2.5: a comment has only characters of XML.
+                // XML 1.0 §2.5: a comment may contain only characters of XML.
                 Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),
                 Event::Decl(declaration) => self.check_declaration(&declaration)?,
                 Event::Empty(_) | Event::Text(_) | Event::Comment(_) => {}
@@ -147,12 +147,12 @@ impl<'b> Pieces<'b> {
         Ok(())
     }
 
-    /// The content of the element that began last, as XML that declares all its namespaces. As soon as the XML is longer than `most` bytes, it is
-    /// refused with the text `too_long`.
+    /// The content of the element that began last, as XML that declares all its namespaces. If the XML gets longer than `most` bytes, the function
+    /// refuses it with the text `too_long`.
     pub(crate) fn inner_xml(&mut self, most: usize, too_long: &'static str) -> Result<String, RequestError> {
         let until = self.depth.saturating_sub(1);
         let mut xml = String::new();
-        // The open elements. The namespace of an element is the default namespace inside it.
+        // The open elements. Inside an element, the namespace of the element is the default namespace.
         let mut open: Vec<Name> = Vec::new();
         loop {
             match self.next()? {
@@ -197,13 +197,14 @@ impl<'b> Pieces<'b> {
             return Err(NOT_WELL_FORMED);
         }
         let mut given = Vec::new();
-        // The library compares each attribute with all others to find duplicates. The limit on the number of attributes keeps this cheap.
+        // To find duplicates, the library compares each attribute with all other attributes. The limit on the number of attributes bounds the time of
+        // this comparison.
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| RequestError::Xml("an attribute cannot be read"))?;
             if count as u64 >= self.limits.xml_attributes {
                 return Err(RequestError::Xml("an element has too many attributes (limit `xml_attributes`)"));
             }
-            // XML 1.0 §3.1: the value of an attribute does not contain `<`.
+            // XML 1.0 §3.1: the value of an attribute must not contain `<`.
             if attribute.value.contains('<') {
                 return Err(NOT_WELL_FORMED);
             }
@@ -262,7 +263,7 @@ impl<'b> Pieces<'b> {
             ));
         }
         if matches!(&*meant, XML | XMLNS) {
-            // The prefix `xml` may be declared, for the namespace that it always has.
+            // The prefix `xml` may be declared, but only for the namespace that it always has.
             return match key {
                 "xmlns:xml" => Ok(()),
                 _ => Err(RequestError::Xml("a prefix is declared for a reserved namespace")),
@@ -277,7 +278,7 @@ impl<'b> Pieces<'b> {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
                 let known = self.namespaces.iter().find(|(known, _)| known == spelled);
-                // A namespace that the body does not declare belongs to the prefix `xml` or `xmlns`.
+                // A namespace that the body does not declare is the namespace of the prefix `xml` or `xmlns`.
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,
@@ -287,7 +288,7 @@ impl<'b> Pieces<'b> {
     }
 }
 
-/// Whether attributes are separated by space (XML 1.0 §3.1), which the library does not check.
+/// Whether attributes are separated by space (XML 1.0 §3.1). The library does not check this.
 fn is_spaced(element: &str) -> bool {
     let (mut quote, mut is_after) = (None, false);
     for c in element.chars() {
@@ -312,7 +313,7 @@ fn check_name(name: &str) -> Result<(), RequestError> {
     }
 }
 
-/// Whether XML 1.0 has the character (§2.2).
+/// Whether the character is allowed in XML 1.0 (§2.2).
 fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
@@ -322,14 +323,14 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Whether a text has only characters of XML 1.0.
+/// Whether a text contains only characters that XML 1.0 allows.
 fn is_text(text: &str) -> bool {
-    // In UTF-8, each character that XML does not have begins with a byte below 0x20 or with 0xef.
+    // In UTF-8, each character that XML does not allow begins with a byte below 0x20 or with 0xef.
     let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != 0xef);
     is_plain || text.chars().all(is_char)
 }
 
-/// Returns the text if it has only characters of XML 1.0.
+/// Returns the text if it contains only characters that XML 1.0 allows.
 fn checked(text: String) -> Result<String, RequestError> {
     if is_text(&text) { Ok(text) } else { Err(NOT_WELL_FORMED) }
 }
@@ -354,9 +355,9 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
     }
 }
 
-/// Writes the stored value of a dead property, or the stored owner of a lock, into an XML response. A value that an older version or another program
-/// stored may not be XML, but clients must be able to read the rest of the response. So markup is parsed and written again, and a value that cannot
-/// be parsed is written as text.
+/// Writes the stored value of a dead property, or the stored owner of a lock, into an XML response. If an older version or another program stored the
+/// value, the value may not be XML. But clients must be able to read the rest of the response. So markup is parsed and written again, and a value
+/// that cannot be parsed is written as text.
 pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     if kept.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'&' | 0xef)) {
         return push_text(xml, kept);
@@ -381,11 +382,11 @@ pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     }
 }
 
-/// The largest factor by which a stored value may grow when the value is parsed and written again.
+/// The maximum factor by which a stored value may grow when the value is parsed and written again.
 const KEPT_TIMES_MAX: usize = 8;
 
-/// Writes the start tag of an element, with declarations of its namespaces. A namespace that the enclosing element `around` also has is not declared
-/// again.
+/// Writes the start tag of an element, with declarations of its namespaces. If the enclosing element `around` has the same namespace, the namespace
+/// is not declared again.
 fn push_element(xml: &mut String, element: &Element, around: Option<&Name>) {
     xml.push('<');
     xml.push_str(&element.name.local);
@@ -555,7 +556,7 @@ mod tests {
         let mut pieces = Pieces::new(body.as_bytes(), &Limits::default());
         assert!(pieces.next().is_ok());
         assert!(pieces.inner_xml(1000, "too long") == Err(RequestError::Xml("too long")));
-        assert!(pieces.reader.buffer_position() < 600, "the rest was not read");
+        assert!(pieces.reader.buffer_position() < 600, "the parser did not read the rest");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Names that every parser of XML accepts (Namespaces in XML 1.0 §3, `NCName`).
 //!
-//! The editions of XML 1.0 allow different letters in names. The fifth edition (§2.3) allows most of Unicode; the fourth (Appendix B) lists single
-//! letters. Widely used parsers (expat) still follow the fourth edition. A property is shown to every client that lists its directory, so its name
-//! must be valid in both editions.
+//! The editions of XML 1.0 allow different letters in names. The fifth edition (§2.3) allows most of Unicode. The fourth edition (Appendix B) lists
+//! single letters. Widely used parsers (expat) still follow the fourth edition. A property is shown to every client that lists its directory, so its
+//! name must be valid in both editions.
 
 /// The runs of letters that may begin a name: each pair is the first letter of a run and the first letter after the run.
 const BEGIN: [u16; 410] = [
@@ -37,7 +37,7 @@ const BEGIN: [u16; 410] = [
     0x30a1, 0x30fb, 0x3105, 0x312d, 0x4e00, 0x9fa6, 0xac00, 0xd7a4,
 ];
 
-/// The runs of letters that may only follow another letter: digits, `-`, `.`, and marks that combine with the letter before.
+/// The runs of letters that may only follow another letter: digits, `-`, `.`, and marks that combine with the previous letter.
 const FOLLOW: [u16; 220] = [
     0x2d, 0x2f, 0x30, 0x3a, 0xb7, 0xb8, 0x2d0, 0x2d2, 0x300, 0x346, 0x360, 0x362, 0x387, 0x388, 0x483, 0x487,
     0x591, 0x5a2, 0x5a3, 0x5ba, 0x5bb, 0x5be, 0x5bf, 0x5c0, 0x5c1, 0x5c3, 0x5c4, 0x5c5, 0x640, 0x641, 0x64b,
@@ -70,7 +70,7 @@ pub(super) fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// XML 1.0, fifth edition, §2.3, productions 4 and 4a, without the colon.
+    /// Implements XML 1.0, fifth edition, §2.3, productions 4 and 4a, without the colon.
     fn is_of_fifth_edition(c: char, is_first: bool) -> bool {
         let begins = matches!(c,
             'A'..='Z' | '_' | 'a'..='z' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
@@ -109,7 +109,7 @@ mod tests {
             ("ª", false),
             ("a\u{0}", false),
             ("a<", false),
-            // These two are valid only in the fifth edition; expat accepts neither.
+            // These two letters are valid only in the fifth edition. expat does not accept them.
             ("\u{10000}", false),
             ("\u{220}", false),
         ] {

@@ -1,4 +1,4 @@
-//! The body of an upload, which may take as long as the client sends at the lowest accepted speed.
+//! The body of an upload. The upload may take as long as the client needs at the lowest accepted speed.
 
 use crate::request_error::{Failure, RequestError};
 use crate::trace::Trace;
@@ -54,7 +54,7 @@ impl Arriving {
             };
             match frame {
                 None => return Ok(None),
-                // The received bytes are discarded with the upload.
+                // The received bytes are discarded, because the upload fails.
                 Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };

@@ -1,4 +1,4 @@
-//! Work of a request that waits for the file system: it runs on blocking threads, and may be cancelled when the client disconnects.
+//! Work of a request that waits for the file system. The work runs on blocking threads, and may be cancelled when the client disconnects.
 
 use crate::request_error::{Failure, RequestError};
 use enfilade_passage::{Refusal, Share};
@@ -25,7 +25,7 @@ pub async fn blocking_failure<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
+    // The work occupies a thread of the user's share until the work ends. This is also true if the client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -33,7 +33,7 @@ pub async fn blocking_failure<R: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Cancels the work of a request when it is dropped with the request.
+/// Cancels the work of a request. This happens when the value is dropped, because the value is dropped with the request.
 #[derive(Debug, Default)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// The response was cut short. The connection is closed, so that the client notices that the response is incomplete.
+/// The response was cut short. The connection is closed, because otherwise the client would not notice that the response is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut short")]
 pub struct Cut;
@@ -18,8 +18,8 @@ pub struct Cut;
 /// §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// A piece of a response. The value `place` counts the bytes of the piece against the memory limit of the user. `place` is dropped after the whole
-/// piece is sent or dropped.
+/// A piece of a response. While the value `place` exists, the bytes of the piece count against the memory limit of the user. `place` is dropped after
+/// the whole piece was sent or dropped.
 pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,
@@ -38,11 +38,11 @@ pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, plac
 pub enum Body {
     /// The whole body, in memory.
     Whole(Option<Bytes>),
-    /// The whole body in memory, and the fields after it (RFC 9110 §6.5).
+    /// The whole body in memory, and the trailer fields after the body (RFC 9110 §6.5).
     WithTrailers(Option<Bytes>, Option<Box<HeaderMap>>),
-    /// Pieces that are still being made.
+    /// A stream of pieces. The server makes the pieces while it sends the response.
     Stream(Pieces),
-    /// The response of another member of the fleet.
+    /// The response of another member of the fleet, which is passed back to the client.
     Passed(Box<Passed>),
 }
 
@@ -50,7 +50,7 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// Records the event of the request after the last piece. `None` if the task that produces the pieces records the event.
+    /// Records the event of the request after the last piece. `None` if the task that produces the pieces records the event itself.
     trace: Option<Box<Trace>>,
 }
 

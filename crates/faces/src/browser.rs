@@ -1,5 +1,5 @@
-//! What pages for browsers share: redirects, cookies, the check of `Origin`, and signing in. A face that answers browsers uses these functions, so that
-//! they are the same for the page of the decisions and for the console.
+//! Functions for pages in browsers: redirects, cookies, the check of `Origin`, and signing in. The page for signing in and the console use the same
+//! functions.
 
 mod form;
 mod log_in;
@@ -22,10 +22,10 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-/// Nobody may store the response.
+/// The value of `Cache-Control` that forbids every cache to store the response.
 pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The longest path and query to which a browser returns, in bytes. It is sent in the query of other URLs.
+/// The maximum length of the path and query to which a browser returns, in bytes. The path and query are sent in the query of other URLs.
 const TARGET_BYTES_MAX: usize = 2_048;
 
 /// The path and query on a host to which a browser returns.
@@ -33,7 +33,7 @@ const TARGET_BYTES_MAX: usize = 2_048;
 pub struct Target(String);
 
 impl Target {
-    /// `None` if the text is no path that a request can have, so that it cannot lead to another host.
+    /// `None` if the text is not a path that a request can have. So the text cannot lead to another host.
     pub fn read(text: &str) -> Option<Self> {
         let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
         let fits = is_path && text.len() <= TARGET_BYTES_MAX && StorePath::from_target(text).is_ok();
@@ -102,10 +102,11 @@ pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     }
 }
 
-/// Refuses a form that a page of another site sent: browsers send `Origin` with every form (Fetch standard, "append a request Origin header").
+/// Refuses a form that a page of another site sent. The check uses `Origin`, because browsers send this header with every form (Fetch standard,
+/// "append a request Origin header").
 ///
 /// # Errors
-/// [`RequestError::CrossSite`] if there is no `Origin`, several, or one that `is_own` does not know.
+/// [`RequestError::CrossSite`] if the request has no `Origin`, several `Origin` headers, or an `Origin` for which `is_own` returns false.
 pub fn check_origin(headers: &HeaderMap, is_own: impl Fn(&[u8]) -> bool) -> Result<(), RequestError> {
     let mut origins = headers.get_all(ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -116,7 +117,8 @@ pub fn check_origin(headers: &HeaderMap, is_own: impl Fn(&[u8]) -> bool) -> Resu
 
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Whether a browser opens a page, and does not load a part of one in the background. Old browsers do not say.
+/// Whether a browser opens a page. Returns false if the browser loads a part of a page in the background. Old browsers do not send the header
+/// `Sec-Fetch-Mode`. For these browsers the result is true.
 pub fn opens_page(headers: &HeaderMap) -> bool {
     headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate")
 }
@@ -152,7 +154,7 @@ pub fn failure_of_change(error: enfilade_admin::Error) -> Failure {
     }
 }
 
-/// Records who the visitor is.
+/// Records the visitor's name in the event.
 pub fn known(trace: &mut Trace, visit: &Visit) {
     trace.event.authid = visit.principal().authid.to_word();
     trace.event.revision = visit.identity().at().revision.0;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Stands for the peer of a connection over a Unix socket, until the headers of a request give the address of the client. No client has this
-/// address. A request without the address of its client is refused.
+/// Stands for the peer of a connection over a Unix socket, until the server has read the client's address from the headers of a request. No client
+/// has this address. A request without the address of its client is refused.
 pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
@@ -31,14 +31,14 @@ pub struct Connection {
     pub last: Arc<LastVisitor>,
     /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// Tells which hosts have a TLS policy that differs from the policy of this connection. A request for such a host needs another connection.
+    /// Tells which hosts have another TLS policy than this connection. A request for such a host needs another connection.
     pub terms: Option<Terms>,
     /// The files that the kernel sends on this connection; `None` with TLS.
     pub splices: Option<Arc<Splices>>,
 }
 
-/// Compares TLS policies. The function returns whether the policy of a host differs from the policy of the connection. For example, a host can
-/// require a client certificate that this handshake did not request (RFC 9110 §15.5.20).
+/// Compares TLS policies. The function tells whether the policy of a host differs from the policy of the connection. For example, a host can require
+/// a client certificate that this handshake did not request (RFC 9110 §15.5.20).
 #[derive(Clone)]
 pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Proxies {
     }
 }
 
-/// The slot of a connection in the limit of connections that have sent no authenticated request yet. The first request whose credential door 2
+/// The slot of a connection in the limit of connections that have sent no authenticated request yet. The first request with a credential that door 2
 /// accepts frees the slot.
 pub struct AnonymousSlot {
     is_released: AtomicBool,
@@ -77,7 +77,7 @@ impl AnonymousSlot {
         AnonymousSlot { is_released: AtomicBool::new(false), slot: Mutex::new(Some(Box::new(slot))) }
     }
 
-    /// Frees the slot: a request was admitted.
+    /// Frees the slot after a request was admitted.
     pub fn release(&self) {
         // Every request calls this function. Usually only the first call locks the mutex.
         if !self.is_released.load(Ordering::Relaxed) {
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Whether the request is for a host whose TLS policy differs from that of this connection.
+    /// Whether the request is for a host with another TLS policy than this connection.
     pub(crate) fn misdirects<B>(&self, request: &Request<B>) -> bool {
         let Some(Terms(has_others)) = &self.terms else { return false };
         let in_target = request.uri().host().into_iter();

@@ -1,5 +1,5 @@
-//! The only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for its
-//! kind. Otherwise a proxy in front might read another credential than this server, and an attacker could use the difference.
+//! This is the only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for
+//! its kind. Otherwise a proxy in front of the server might read another credential than the server, and an attacker could use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -38,21 +38,22 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     only_one(headers)
 }
 
-/// The cookie of a browser's session for an application. The prefix makes a browser accept the cookie only from the host itself, over TLS (RFC 6265bis
-/// §4.1.3.2).
+/// The cookie of a browser's session for an application. With the prefix `__Host-`, a browser accepts the cookie only from the host itself, over TLS
+/// (RFC 6265bis §4.1.3.2).
 pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
 /// The cookie of a browser's session at the page for signing in.
 pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
 /// The cookie of a browser's session at the console.
 pub const CONSOLE_COOKIE: &str = "__Host-enfilade-console";
-/// The cookie that connects a one-time code with the browser that asked for it. It is no credential.
+/// The cookie that connects a one-time code with the browser that asked for the code. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
-/// The credential of a visitor, in a request to this application about which a proxy asks. Other cookies than [`APPLICATION_COOKIE`], and
-/// `X-Subject-Token`, belong to the application, so they are not credentials here. `counts_if_both` is called only if the request has a cookie and a header.
+/// The credential of a visitor, in a request to this application about which a proxy asks. All cookies except [`APPLICATION_COOKIE`], and the header
+/// `X-Subject-Token`, belong to the application. So they are not credentials here. `counts_if_both` is called only if the request has a cookie and a
+/// header.
 ///
 /// # Errors
-/// When there is no credential, when there are several and none of them counts, or when `counts_if_both` fails.
+/// When there is no credential, when there are several credentials and none of them counts, or when `counts_if_both` fails.
 pub fn of_visitor<'h, E: From<Refusal>>(
     headers: &'h HeaderMap,
     application: &ApplicationName,
@@ -89,13 +90,13 @@ pub fn browser(
     }
 }
 
-/// The only cookie of this name; `None` if there is no such cookie, or several.
+/// The only cookie of this name; `None` if there is no cookie of this name, or if there are several.
 pub fn cookie<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h [u8]> {
     let mut found = cookies(headers).filter(|(name, _)| *name == wanted.as_bytes());
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| text)
 }
 
-/// The cookies in all headers `Cookie`. Applications may set cookies with any bytes, so these are bytes.
+/// The cookies in all headers `Cookie`, as bytes, because applications may set cookies with any bytes.
 fn cookie_parts(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
     lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii)
@@ -117,7 +118,7 @@ fn is_ours(part: &[u8]) -> bool {
         .any(|ours| name == ours.as_bytes())
 }
 
-/// The cookies of a request without those of this server, for the application. `None` if the request has no cookie.
+/// The cookies of a request, except the cookies of this server. These cookies are for the application. `None` if the request has no cookie.
 pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
     let kept: Vec<&[u8]> = cookie_parts(headers).filter(|part| !part.is_empty() && !is_ours(part)).collect();
     headers.contains_key(COOKIE).then(|| HeaderValue::from_bytes(&kept.join(&b"; "[..])).ok()).flatten()
@@ -127,14 +128,14 @@ pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
 /// long.
 pub fn password(name: &str, password: &[u8]) -> Option<(SecretAsk, Word)> {
     let secret = Secret::new(password)?;
-    // A token cannot sign in: its secret is for programs.
+    // A token cannot sign in, because its secret is for programs.
     match login(name).ok().filter(|authid| authid.token.is_none()) {
         Some(authid) => Some((SecretAsk { secret, authid: authid.clone() }, authid.to_word())),
         None => Some((SecretAsk { authid: Authid::of_nobody(name), secret }, word_of_id(name))),
     }
 }
 
-/// A login ticket in a cookie: a credential of the Proxmox API only.
+/// A login ticket in a cookie. Only the Proxmox API accepts this credential.
 ///
 /// # Errors
 /// When the request has another credential, or the ticket is malformed.
@@ -161,7 +162,7 @@ const TICKET_COOKIES: [&str; 4] =
     ["PBSAuthCookie", "__Host-PBSAuthCookie", "PDMAuthCookie", "__Host-PDMAuthCookie"];
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 
-/// Reads a login ticket: `PBS:user@realm:token`. Some clients percent-encode the ticket, as a whole or only some of its characters.
+/// Reads a login ticket: `PBS:user@realm:token`. Some clients percent-encode the whole ticket, and others only some of its characters.
 ///
 /// # Errors
 /// When the text is not in this form.
@@ -184,15 +185,15 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
 }
 
-/// A ticket in the form that [`ticket_of`] reads. The ticket is ASCII, because a cookie can contain nothing else.
+/// A ticket in the form that [`ticket_of`] reads. The ticket is ASCII text, because a cookie can contain only ASCII characters.
 pub fn ticket_text(user: &Authid, token: &str) -> String {
     format!("PBS:{}:{token}", user.to_word())
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
-/// The credential of a request to the Identity API, in which `X-Subject-Token` is not a credential but the token to examine. If a request has one
-/// token in `X-Auth-Token` and another in `Authorization: Bearer`, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
+/// The credential of a request to the Identity API. In this API, `X-Subject-Token` is not a credential but the token to examine. If a request has a
+/// token in `X-Auth-Token` and another token in `Authorization: Bearer`, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
 /// `v3oauth2clientcredential` sends such requests.
 ///
 /// # Errors
@@ -211,7 +212,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The last credential in a header, and whether there is no other one.
+/// The last credential in a header, and whether it is the only credential in headers.
 fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -225,8 +226,8 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 /// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
-    // Cookies are not read here. But a cookie may hold a second credential, so a request with a credential and a cookie is refused. The cookies of
-    // signing in are no credentials here, and a browser that is signed in sends them with every request to this host.
+    // This function reads no cookies. But a cookie may contain a second credential, so a request with a credential and a cookie is refused.
+    // Exception: the cookies for signing in. They are no credentials here, and a signed-in browser sends them with every request to this host.
     let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
         Some(_) if !is_one || has_cookie() => Err(malformed(MORE_THAN_ONE)),
@@ -234,7 +235,8 @@ fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The text after the scheme in the only `Authorization` header of a login. An `X-Auth-Token`, which some clients also send with a login, is ignored.
+/// The text after the scheme in the only `Authorization` header of a login. An `X-Auth-Token` is ignored, because some clients also send this header
+/// with a login.
 fn login_header<'h>(headers: &'h HeaderMap, scheme: &str) -> Result<&'h str, Refusal> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Refusal::NoCredential)?;
@@ -256,10 +258,10 @@ pub fn oauth(headers: &HeaderMap) -> Result<&str, Refusal> {
     login_header(headers, "OAuth")
 }
 
-/// The id and the secret of an OAuth 2.0 client in `Authorization: Basic`. Neither is percent-encoded, as in Keystone.
+/// The id and the secret of an OAuth 2.0 client in `Authorization: Basic`. As in Keystone, the id and the secret are not percent-encoded.
 ///
 /// # Errors
-/// When there is no such header, or more than one, or it cannot be read.
+/// When there is no such header, when there is more than one, or when the header cannot be read.
 pub fn client(headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
     let decoded = STANDARD.decode(login_header(headers, "Basic")?);
     let decoded = Zeroizing::new(decoded.map_err(|_| malformed("the Basic credential is not base64"))?);
@@ -272,7 +274,8 @@ pub fn client(headers: &HeaderMap) -> Result<(String, Secret), Refusal> {
 }
 
 impl Carried<'_> {
-    /// The name of the credential's source, and the unparsed bytes of the credential. `None` for a cookie, whose audience counts, too.
+    /// The name of the credential's source, and the unparsed bytes of the credential. `None` for a cookie, because the credential of a cookie also
+    /// depends on its audience.
     pub(crate) fn unread(&self) -> Option<(&[u8], &[u8])> {
         match self {
             Carried::Header(name, value) => Some((name.as_str().as_bytes(), value.as_bytes())),
@@ -318,7 +321,7 @@ fn session(token: &[u8]) -> Result<Credential, Refusal> {
     Ok(Credential::Session(SessionAsk { token }))
 }
 
-/// Reads `user@realm!token:secret`, with the secret percent-encoded: the form of Proxmox Backup Server and Datacenter Manager.
+/// Reads `user@realm!token:secret`, with the secret percent-encoded. Proxmox Backup Server and Datacenter Manager use this form.
 fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     let Some((authid, secret)) = text.split_once(':') else {
         return Err(malformed(match text.contains('=') {
@@ -342,8 +345,8 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     secret_of(authid, &Zeroizing::new(secret))
 }
 
-/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong one.
-/// The answer is 401, so that a browser asks its user again and does not repeat the credential.
+/// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong name
+/// or secret. The answer is 401. After a 401, a browser asks its user again, and does not repeat the credential.
 fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
@@ -352,7 +355,7 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     let (Some(name), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));
     };
-    // A name in bytes that are not UTF-8 belongs to nobody.
+    // No user has a name that is not UTF-8.
     let known = std::str::from_utf8(name).ok().and_then(|name| login(name).ok());
     match (known, Secret::new(secret)) {
         (Some(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
@@ -367,8 +370,8 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     }
 }
 
-/// Adds the realm `local` to a name without a realm: a browser asks for a user name, and people type `alice`. A name without a realm and without a
-/// token is read as it is, with blanks and other characters that would otherwise be encoded.
+/// Adds the realm `local` to a name without a realm, because people type names such as `alice` into a browser. A name without a realm and without a
+/// token is read unchanged, with blanks and other characters that would otherwise be percent-encoded.
 fn login(name: &str) -> Result<Authid, Malformed> {
     match name.split_once('!') {
         _ if name.contains('@') => name.parse(),
@@ -428,7 +431,7 @@ mod tests {
             let value = format!("Basic {}", STANDARD.encode(login));
             assert_eq!(of(&value).unwrap().authid.to_string(), name);
         }
-        // Credentials that nobody can have: an impossible name, a name in bytes that are not UTF-8, or no secret.
+        // Credentials that nobody can have: an impossible name, a name in bytes that are not UTF-8, or an empty secret.
         for (login, named) in [
             (&b":x"[..], ""),
             (b" alice:x", "%20alice"),
@@ -466,7 +469,7 @@ mod tests {
         assert_eq!(extract(&headers(&[("cookie", "a=b")])).err(), Some(Refusal::NoCredential));
     }
 
-    /// A browser sends the cookies of an application with every request, and the proxy passes them on.
+    /// A browser sends the cookies of an application with every request, and the proxy passes the cookies on.
     #[test]
     fn the_cookies_of_an_application_are_not_credentials() {
         let wiki: ApplicationName = "wiki".parse().unwrap();
@@ -489,7 +492,7 @@ mod tests {
             let Ok(Credential::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
             assert_eq!(ask.token.reveal(), b"abc");
         }
-        // The Identity API reads only `X-Auth-Token` if there is also a bearer token.
+        // If a request has `X-Auth-Token` and a bearer token, the Identity API reads only `X-Auth-Token`.
         let bearer = ("authorization", "Bearer def");
         let both = headers(&[("x-auth-token", "abc"), bearer]);
         assert!(matches!(extract(&both), Err(Refusal::Malformed(_))));
@@ -604,7 +607,8 @@ mod tests {
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
         }
-        // The application can say which one counts. If the cookie counts, several headers do not matter. Several cookies are always refused.
+        // The application can say whether the cookie or the header counts. If the cookie counts, several headers do not matter. Several cookies are
+        // always refused.
         let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
         let both = [("cookie", good), ("authorization", basic)];
         let headers = [both[0], both[1], ("x-auth-token", "t")];

@@ -33,16 +33,16 @@ pub struct Faces {
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
     pub(crate) transport_security: Option<HeaderValue>,
     sign_in: Option<Arc<str>>,
-    /// The other members that serve datastores; `None` if this server is not in a fleet.
+    /// The other members of the fleet, which serve datastores; `None` if this server is not in a fleet.
     others: Option<Arc<dyn PassOn>>,
     prove_first: Option<ProveFirst>,
 }
 
-/// Proves that the facts are current, with a question that begins after the call. The error says why there is no proof.
+/// Proves that the facts are current, with a question to etcd that begins after the call. The error says why there is no proof.
 pub type ProveFirst =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SourceError>> + Send>> + Send + Sync>;
 
-/// A request to reload configuration and certificates. The reply is the result, or why it failed.
+/// A request to reload configuration and certificates. The reply contains the result, or the reason why the reload failed.
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
 /// State of the Identity API: the index of the catalog, the memo of rendered response bodies, and the counter for request ids.
@@ -54,7 +54,7 @@ struct V3Memo {
     requests: AtomicU64,
 }
 
-/// The size of the memo of rendered response bodies, in bytes. With a catalog of 30 endpoints, the memo has room for the bodies of a few thousand
+/// The size of the memo of rendered response bodies, in bytes. With a catalog of 30 endpoints, the memo has space for the bodies of a few thousand
 /// tokens.
 const RENDERED_BYTES: usize = 16 << 20;
 
@@ -94,12 +94,12 @@ impl Faces {
         &self.passwords
     }
 
-    /// How limits of domains bind limits of projects.
+    /// How limits of domains restrict limits of projects.
     pub fn limit_model(&self) -> LimitModel {
         self.limit_model
     }
 
-    /// Sets how limits of domains bind limits of projects.
+    /// Sets how limits of domains restrict limits of projects.
     #[must_use]
     pub fn with_limit_model(mut self, model: LimitModel) -> Self {
         self.limit_model = model;
@@ -116,7 +116,7 @@ impl Faces {
         let _ = self.reloads.set(to);
     }
 
-    /// Reloads configuration and certificates. Blocks until it is done.
+    /// Reloads configuration and certificates. This function blocks until the reload has ended.
     ///
     /// # Errors
     /// The reason why the reload failed.
@@ -199,19 +199,19 @@ impl Faces {
         Faces { sign_in: origin.map(Arc::from), ..self }
     }
 
-    /// Passes requests for datastores on to other members of the fleet.
+    /// Adds the other members of the fleet, to which requests for datastores are passed on.
     #[must_use]
     pub fn with_others(self, others: Option<Arc<dyn PassOn>>) -> Self {
         Faces { others, ..self }
     }
 
-    /// Proves before each request that the facts are current (`[fleet] strict`).
+    /// Makes the server prove before each request that the facts are current (`[fleet] strict`).
     #[must_use]
     pub fn with_proof_first(self, prove_first: Option<ProveFirst>) -> Self {
         Faces { prove_first, ..self }
     }
 
-    /// Returns when a request may use the facts.
+    /// Returns when a request may use the facts. With `[fleet] strict`, the function waits for a proof.
     pub(crate) async fn prove_first(&self) -> Result<(), Refusal> {
         match &self.prove_first {
             None => Ok(()),
@@ -224,14 +224,14 @@ impl Faces {
         self.others.as_deref()
     }
 
-    /// Sends this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).
+    /// Makes the server send this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).
     #[must_use]
     pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
         Faces { transport_security: policy, ..self }
     }
 }
 
-/// Which credentials a route takes.
+/// The kinds of credentials that a route takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// Credentials in a header, and the certificate of the connection.

@@ -2,9 +2,9 @@
 //! `X-Forwarded-Host` and `X-Forwarded-Port`.
 //!
 //! Each proxy appends the address of its peer to the address list. So the list is read from the right, past all addresses of trusted proxies. The
-//! first address that is not a trusted proxy is the client. The client itself may have sent the values to the left of this address, so these are not
-//! read. Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another property of
-//! TLS.
+//! first address that is not a trusted proxy is the client. The client itself may have sent the values to the left of this address, so these values
+//! are not read. Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another
+//! property of TLS.
 
 use crate::connection::{Connection, Proxies, UNNAMED};
 use crate::head;
@@ -20,10 +20,10 @@ pub(crate) const X_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(crate) const X_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 pub(crate) const X_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const X_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
-/// The most proxies, and the most values of a header.
+/// The maximum number of proxies, and of values of a header.
 const HOPS_MAX: usize = 64;
 
-/// The client of a request, and the URL that it used, as far as a proxy names them.
+/// The client of a request, and the URL that the client used, as far as a proxy reports them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) client: SocketAddr,
@@ -31,7 +31,7 @@ pub(crate) struct Origin {
     pub(crate) host: Option<HeaderValue>,
 }
 
-/// What one proxy says about its peer and about the request that it got.
+/// The report of one proxy about its peer, and about the request that it got from this peer.
 #[derive(Default)]
 struct Hop<'h> {
     peer: Option<Cow<'h, str>>,
@@ -80,8 +80,8 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
 }
 
 /// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` takes precedence. If `X-Forwarded-For` names
-/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers, and do not check the other
-/// header, which the client may have sent.
+/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers. They do not check the other
+/// header, and the client may have sent it.
 pub(crate) fn origin(
     headers: &HeaderMap,
     connected: (SocketAddr, bool),
@@ -117,8 +117,8 @@ const TWO_CLIENTS: RequestError = RequestError::Forwarded(
     "`Forwarded` and `X-Forwarded-For` contain different addresses of the client; let the proxy remove the header that it does not set",
 );
 
-/// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme or a host, the proxy nearest
-/// to the client takes precedence. A proxy that does not name its peer is itself the client.
+/// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme or a host, the report of the
+/// proxy nearest to the client counts. A proxy that does not name its peer counts as the client.
 fn follow(
     hops: &[Hop<'_>],
     (peer, is_tls): (SocketAddr, bool),
@@ -172,7 +172,8 @@ fn is_https(scheme: &str) -> Result<bool, RequestError> {
     }
 }
 
-/// An address with an optional port (RFC 7239 §6); port 0 if there is none. `None` for `unknown` and for an identifier that hides the address.
+/// An address with an optional port (RFC 7239 §6). The port is 0 if the text has no port. `None` for `unknown` and for an identifier that hides the
+/// address.
 fn node(text: &str) -> Result<Option<SocketAddr>, RequestError> {
     if text.eq_ignore_ascii_case("unknown") || text.starts_with('_') {
         return Ok(None);
@@ -335,9 +336,9 @@ mod tests {
         x("::ffff:192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7,10.0.0.2 , ::1", "192.0.2.7:0");
-        // The values that the client sent are not read.
+        // The values that the client sent itself are not read.
         x("10.0.0.9, <garbage>, 192.0.2.7, 10.0.0.2", "192.0.2.7:0");
-        // If all addresses are those of proxies, the leftmost one counts as the client.
+        // If all addresses are addresses of proxies, the leftmost address counts as the client.
         x("10.0.0.3, 10.0.0.2", "10.0.0.3:0");
         // If a proxy does not name its peer, the proxy itself counts as the client.
         x("unknown", "10.0.0.1:1");
@@ -452,7 +453,7 @@ mod tests {
         of("192.0.2.7", "https", "[::1]:1", "8443", "https [::1]:1");
         of("192.0.2.7", "https", "", "8443", "https ");
         of("192.0.2.7", "https", "a", "", "https a");
-        // The values that the client sent are not read, and the values of an inner proxy do not count.
+        // The values that the client sent itself are not read, and the values of a proxy behind another proxy do not count.
         of("1.2.3.4, 192.0.2.7, 10.0.0.2", "x, https, http", "x, a, inner", "x, 8443, 80", "https a:8443");
         of("192.0.2.7, 10.0.0.2", "https", "a", "8443", "https a:8443");
     }

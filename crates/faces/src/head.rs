@@ -1,4 +1,4 @@
-//! Checks of a request's head that the HTTP library does not make.
+//! Checks of a request's head. The HTTP library does not make these checks.
 
 use crate::methods::METHODS;
 use crate::request_error::RequestError;
@@ -11,15 +11,15 @@ use hyper::{Method, Request, Uri, Version};
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// A flaw in the bytes of a request's head that the HTTP library accepts or drops silently. The listener detects it and adds it to the
+/// A flaw in the bytes of a request's head that the HTTP library accepts, or drops without an error. The listener detects the flaw and adds it to the
 /// extensions of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// The target has a fragment (RFC 9112 §3.2).
     Fragment,
-    /// A line ends with LF alone (RFC 9112 §2.2).
+    /// A line ends with LF without CR (RFC 9112 §2.2).
     LineEnd,
-    /// `Content-Length` came twice, or together with `Transfer-Encoding` (RFC 9112 §6.3).
+    /// `Content-Length` is present twice, or together with `Transfer-Encoding` (RFC 9112 §6.3).
     Framing,
     /// The start of the request is ambiguous.
     Boundary,
@@ -43,8 +43,8 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// Fields that this server evaluates and that are not lists: a request has at most one line of each (RFC 9110 §5.3; RFC 4918 §10). With two lines of
-/// one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have separate checks, and
+/// Fields that this server evaluates and that are not lists. A request may have at most one line of each field (RFC 9110 §5.3; RFC 4918 §10). With
+/// two lines of one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have separate checks, and
 /// `credential.rs` refuses more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
@@ -100,7 +100,7 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Requ
     if version >= Version::HTTP_2 { check_values(headers) } else { check_codings(headers) }
 }
 
-/// The response to a request with a refused head. It closes an HTTP/1 connection if the start of the next request is ambiguous.
+/// The response to a request with a refused head. The response closes an HTTP/1 connection if the start of the next request is ambiguous.
 pub(crate) fn refused(error: RequestError, version: Version) -> Answer {
     let mut answer = failed(&error.into(), Aim::Target);
     if version < Version::HTTP_2 && error.ends_connection() {
@@ -135,7 +135,7 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Re
 }
 
 fn check_single(headers: &HeaderMap) -> Result<(), RequestError> {
-    // If the number of names equals the number of lines, no name occurs twice.
+    // If the number of names equals the number of lines, each name occurs only once.
     if headers.keys_len() == headers.len() {
         return Ok(());
     }
@@ -211,8 +211,8 @@ fn is_registered_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_fit) && encoded.all(is_encoded)
 }
 
-/// Checks that the only transfer coding is one `chunked`. A sender must apply `chunked` only once, as the last coding (RFC 9112 §6.1). Other codings
-/// are not supported.
+/// Checks that the only transfer coding is one `chunked`. A sender must apply `chunked` only once, as the last coding (RFC 9112 §6.1). This server
+/// supports no other coding.
 fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut is_chunked = false;
     for line in headers.get_all(TRANSFER_ENCODING) {

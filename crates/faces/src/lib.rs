@@ -1,12 +1,12 @@
-//! What all protocols share: routing, the one credential of a request, its limits, and the responses to refusals. Protocols do not decide whether a
-//! request is permitted; the five doors decide.
+//! The code that all protocols share: routing, reading the one credential of a request, the limits of requests, and the responses to refusals.
+//! Protocols do not decide whether a request is permitted. Only the five doors decide.
 //!
-//! Each protocol is a crate of its own (`face-*`) that exports a table of routes. The modules of this crate:
+//! Each protocol is a separate crate (`face-*`), which exports a table of routes. The modules of this crate:
 //! - `routes.rs` defines a route. A route says whether a request needs a permit of door 2.
 //! - `serve.rs` finds the route of a request. No other module imports `serve.rs`.
 //! - `faces.rs` contains the state that all routes share.
 //! - Only `credential.rs` reads credentials.
-//! - `browser.rs` and its folder are what pages for browsers share, such as signing in.
+//! - `browser.rs` and its folder contain the code for pages in browsers, such as signing in.
 //! - `blocking_work.rs`, `pieces.rs` and `arriving.rs` run work that waits for the disk, send files, and receive uploads.
 //! - Only `respond.rs` turns refusals into status codes (invariant E2).
 

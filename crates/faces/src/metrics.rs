@@ -24,7 +24,7 @@ pub struct Metric {
     pub kind: &'static str,
     /// The names of the labels.
     pub labels: &'static [&'static str],
-    /// A description of what the metric counts or measures.
+    /// A description of the thing that the metric counts or measures.
     pub help: &'static str,
 }
 
@@ -51,18 +51,18 @@ metrics! {
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; each time the server reads a directory from the disk, it counts these names again";
-    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests whose Forwarded or X-Forwarded-… headers were ignored, because the request came neither from an address in [http] trusted_proxies nor over a Unix socket while trusted_proxies has unix";
+    FORWARDED_IGNORED = counter "enfilade_forwarded_ignored_total" [] "requests with Forwarded or X-Forwarded-… headers that were ignored; these headers count only in requests from an address in [http] trusted_proxies, and in requests over a Unix socket if trusted_proxies contains unix";
     CONNECTIONS = gauge "enfilade_connections" [] "open connections";
     CERTIFICATES = gauge "enfilade_certificates" [] "certificates that are served";
     CERTIFICATE_EXPIRY = gauge "enfilade_certificate_expiry_timestamp_seconds" [] "earliest time at which a served certificate expires";
-    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (none, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from), user (a process whose user may not ask for decisions), member (not a registered server of the fleet)";
+    HANDSHAKES_FAILED = counter "enfilade_handshakes_failed_total" ["reason"] "TLS handshakes that the server ended, by reason: unusable (the certificate cannot be used), unknown_name ([tls] strict_sni), client_certificate (the client sent no certificate, or one that is not trusted), proxy_header (the connection began with a PROXY header, but its address is not in [tls] proxy_from), user (the user of the connecting process may not ask for decisions), member (the client is not a registered server of the fleet)";
     PROXY_HEADERS_REFUSED = counter "enfilade_proxy_headers_refused_total" [] "connections from addresses in [tls] proxy_from that were closed because they did not begin with a usable PROXY header of version 2";
-    ACME_OBTAINED = gauge "enfilade_acme_obtained_timestamp_seconds" [] "time at which the certificate of [tls] acme was last obtained; absent if there is none";
+    ACME_OBTAINED = gauge "enfilade_acme_obtained_timestamp_seconds" [] "time at which the certificate of [tls] acme was last obtained; absent if no certificate was obtained";
     ACME_FAILED = gauge "enfilade_acme_failed" [] "1 if the certificate of [tls] acme has to be obtained or renewed, and the last attempt failed; absent without [tls] acme";
     ACME_NEXT = gauge "enfilade_acme_next_attempt_timestamp_seconds" [] "time of the next attempt after a failure; absent if the last attempt did not fail";
-    CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificate files that cannot be used; the log says for each whether the previous certificate of the file is still served";
+    CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificate files that cannot be used; for each file, the log says whether the previous certificate of the file is still served";
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the configuration, the crt-list or the directory of certificates was refused when it was last read, after a signal or a change of a file; the earlier state stays in use";
-    LOST_LINES = counter "enfilade_log_lines_lost_total" ["reason"] "lines of requests and warnings that are not in the log, by reason: write (standard error could not be written), queue (it was not read fast enough), limit (refusals beyond [limits] refusals_logged_per_second); lines of changes are never lost";
+    LOST_LINES = counter "enfilade_log_lines_lost_total" ["reason"] "lines of requests and warnings that are not in the log, by reason: write (standard error could not be written), queue (standard error was not read fast enough), limit (refusals beyond [limits] refusals_logged_per_second); lines of changes are never lost";
     HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "stored revocations; a revocation of expired tokens counts until it is deleted";
@@ -71,25 +71,25 @@ metrics! {
     FILE_PROBLEMS = gauge "enfilade_file_problems" ["file"] "problems in the file";
     FILE_PROBLEM = gauge "enfilade_file_problem" ["file", "line", "reason"] "1 for each line that cannot be read; only the first lines if there are many";
     FILE_REFUSES = gauge "enfilade_file_refuses" ["file"] "1 if all records of the file are refused";
-    BACKUP = gauge "enfilade_backup_timestamp_seconds" [] "time of the last complete scheduled backup; absent if there is none";
-    BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if none are scheduled";
+    BACKUP = gauge "enfilade_backup_timestamp_seconds" [] "time of the last complete scheduled backup; absent if no scheduled backup was completed";
+    BACKUP_FAILED = gauge "enfilade_backup_failed" [] "1 if the last scheduled backup failed; absent if no backups are scheduled";
     REVISION = gauge "enfilade_facts_revision" [] "newest revision of the facts";
-    FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "time since the question to etcd that proves that the facts are current; from `fleet.proof_millis` on this server refuses requests; absent without a proof and without a fleet";
-    FLEET_BEHIND = gauge "enfilade_fleet_changes_behind" [] "changes of the fleet that this server had not applied at its last question to etcd";
-    FLEET_REFUSED = counter "enfilade_fleet_refused_total" [] "reads of facts that were refused because this server had no proof that they are current";
+    FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "age of the proof that the facts are current: time since this server asked etcd for the newest change; at the age `fleet.proof_millis` the server refuses requests; absent without a proof, and without a fleet";
+    FLEET_BEHIND = gauge "enfilade_fleet_changes_behind" [] "changes of the fleet that this server had not applied when it last asked etcd for the newest change";
+    FLEET_REFUSED = counter "enfilade_fleet_refused_total" [] "reads of facts that were refused because this server had no proof that the facts are current";
     FLEET_ACKNOWLEDGED = counter "enfilade_fleet_acknowledged_total" [] "changes by this server that all members obey";
-    FLEET_ACKNOWLEDGED_TIME = counter "enfilade_fleet_acknowledged_seconds_total" [] "time that these changes took, until all members obeyed them";
+    FLEET_ACKNOWLEDGED_TIME = counter "enfilade_fleet_acknowledged_seconds_total" [] "time that the changes by this server took until all members obeyed them";
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations on a datastore, including operations that door 3 refused";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
-    DATASTORES = gauge "enfilade_datastores" [] "number of datastores; metrics with the label datastore have samples only for the first 1,000 by name";
+    DATASTORES = gauge "enfilade_datastores" [] "number of datastores; metrics with the label datastore have samples only for the first 1,000 datastores by name";
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
     DATASTORE_DISK_SIZE = gauge "enfilade_datastore_disk_size_bytes" ["datastore"] "size of the file system with the directory of the datastore; read once a minute, absent while the file system does not answer or is not mounted";
-    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the same file system";
+    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the file system with the directory of the datastore";
     DATA_DISK_SIZE = gauge "enfilade_data_disk_size_bytes" [] "size of the file system with the data directory; read once a minute, absent while the file system does not answer";
-    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the same file system";
-    CONFINED = gauge "enfilade_confined" ["limit"] "1 if the kernel limits what the server may do: landlock (files and ports), seccomp (system calls); 0 if the kernel cannot, or [privileges] switches the limit off";
+    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the file system with the data directory";
+    CONFINED = gauge "enfilade_confined" ["limit"] "1 if the kernel limits what the server may do: landlock (files and ports), seccomp (system calls); 0 if the kernel cannot limit the server, or [privileges] switches the limit off";
     CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
     RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
     OPEN_FDS = gauge "process_open_fds" [] "open file descriptors";
@@ -108,20 +108,20 @@ const DOOR_BUCKETS: Buckets =
 /// Classes of statuses.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Why the server ended a handshake.
+/// The reason why the server ended a handshake.
 #[derive(Clone, Copy, Debug)]
 pub enum HandshakeEnd {
     /// The certificate or its key cannot be used.
     Unusable,
     /// No certificate has the name.
     UnknownName,
-    /// The client showed no certificate, or one that is not trusted.
+    /// The client sent no certificate, or a certificate that is not trusted.
     ClientCertificate,
-    /// The connection began with a PROXY header, but it did not come from a load balancer that may send one.
+    /// The connection began with a PROXY header, but did not come from a load balancer that may send this header.
     ProxyHeader,
-    /// A process connected to the Unix socket for decisions, but its user may not ask.
+    /// A process connected to the Unix socket for decisions, but the user of the process may not ask for decisions.
     User,
-    /// A process connected to the listener for members of the fleet, but is not a registered one.
+    /// A process connected to the listener for members of the fleet, but the process is not a registered server.
     Member,
 }
 
@@ -135,7 +135,8 @@ type Buckets = [u64; 12];
 /// The durations of one series of a histogram.
 #[derive(Debug, Default)]
 struct Durations {
-    /// For each bucket, the number of durations up to its upper bound that are longer than the upper bound of the previous bucket.
+    /// For each bucket, the number of durations in the bucket: longer than the upper bound of the previous bucket, and at most the upper bound of
+    /// this bucket.
     buckets: [AtomicU64; 12],
     longer: AtomicU64,
     micros: AtomicU64,
@@ -150,14 +151,14 @@ impl Durations {
     }
 }
 
-/// A door whose time is measured.
+/// A door with measured times.
 #[derive(Clone, Copy, Debug)]
 pub enum TimedDoor {
     /// Door 1: a handshake.
     Tls,
     /// Door 2: the check of a credential.
     Identity,
-    /// Doors 3 to 5 together, because a request goes back and forth between these doors.
+    /// Doors 3 to 5 together, because a request calls these doors in turn, several times.
     Content,
 }
 
@@ -173,7 +174,7 @@ pub struct Disk {
     pub available: u64,
 }
 
-/// The most datastores for which there are samples. The number is limited because a monitoring system stores every sample for months.
+/// The maximum number of datastores for which there are samples. The number is limited because a monitoring system stores every sample for months.
 pub const DATASTORES_SHOWN_MAX: usize = 1_000;
 
 /// The resources that this process uses, as the kernel reports them.
@@ -212,7 +213,7 @@ pub struct Metrics {
     draining: AtomicBool,
     certificates: AtomicU64,
     bad_certificates: AtomicU64,
-    /// When the first certificate expires, in seconds since the epoch.
+    /// The earliest time at which a certificate expires, in seconds since the epoch.
     soonest_expiry: AtomicI64,
     handshakes_failed: [AtomicU64; HANDSHAKE_REASONS.len()],
     /// 1 if the newest configuration or the newest state of the certificates was refused, otherwise 0.
@@ -236,12 +237,12 @@ struct Backup {
     has_failed: bool,
 }
 
-/// What the server found when it last read a file that people edit.
+/// The result of the last look at a file that people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLook {
     /// The time of the look, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The newest revision of the facts at which the file had no problem; 0 if it has had a problem since the start.
+    /// The newest revision of the facts at which the file had no problem; 0 if the file has had a problem since the start.
     pub good_revision: u64,
     /// The number of problems in the file.
     pub problems: u64,
@@ -265,7 +266,7 @@ impl Metrics {
         let class = usize::from(event.status / 100);
         add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
         self.request_took((named(event.face), named(event.route)), event.millis.saturating_mul(1_000));
-        // The member that answered counts a request that was passed on.
+        // The member that answered a passed-on request counts the request.
         if event.code.is_empty() && event.verdict == "passed" {
             return;
         }
@@ -298,23 +299,23 @@ impl Metrics {
         }
     }
 
-    /// From now on `/readyz` says that the server is not ready.
+    /// Makes `/readyz` say from now on that the server is not ready.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the server takes no more requests.
+    /// Whether the server accepts no further requests.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Sets the number of served certificates, and when the first of them expires, in seconds since the epoch.
+    /// Sets the number of served certificates, and the earliest time at which one of them expires, in seconds since the epoch.
     pub fn set_certificates(&self, count: usize, soonest_expiry: i64) {
         self.certificates.store(count as u64, Ordering::Relaxed);
         self.soonest_expiry.store(soonest_expiry, Ordering::Relaxed);
     }
 
-    /// Counts a handshake that the server ended. Returns how many ended for this reason before.
+    /// Counts a handshake that the server ended. Returns how many handshakes ended for this reason before.
     pub fn handshake_failed(&self, why: HandshakeEnd) -> u64 {
         let count = self.handshakes_failed.get(why as usize);
         count.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed))
@@ -340,7 +341,7 @@ impl Metrics {
         *self.backup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Backup { last, has_failed });
     }
 
-    /// Sets which limits of the process the kernel enforces.
+    /// Sets which limits on this process the kernel enforces.
     pub fn set_confinement(&self, limits: [(&'static str, bool); 2]) {
         let _ = self.confined.set(limits);
     }
@@ -365,7 +366,7 @@ impl Metrics {
         self.forwarded_ignored.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection from a load balancer without a usable PROXY header. Returns how many there were before.
+    /// Counts a connection from a load balancer without a usable PROXY header. Returns how many such connections there were before.
     pub fn proxy_header_refused(&self) -> u64 {
         self.proxy_headers_refused.fetch_add(1, Ordering::Relaxed)
     }
@@ -414,8 +415,8 @@ impl Metrics {
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));
         let penalties = house.penalties().counts();
         FAILED_LOGINS.write(&mut text, [of("failed", penalties.failed), of("barred", penalties.barred)]);
-        // There is no sample if the revocations cannot be read. While the revocations cannot be read, the server refuses every session; other metrics
-        // count these refusals.
+        // There is no sample if the revocations cannot be read. While they cannot be read, the server refuses every session, and other metrics count
+        // these refusals.
         REVOCATIONS.write(&mut text, house.revocations().ok().map(alone));
         self.render_files(&mut text);
         let backup = *self.backup.lock().unwrap_or_else(PoisonError::into_inner);
@@ -526,7 +527,7 @@ impl Metrics {
 /// The values of the labels, and the value of the metric.
 type Sample = (Vec<String>, u64);
 
-/// The value of a label: `none` instead of an empty one.
+/// The value of a label. An empty value becomes `none`.
 fn named(label: &'static str) -> &'static str {
     if label.is_empty() { "none" } else { label }
 }

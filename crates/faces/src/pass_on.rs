@@ -1,6 +1,7 @@
-//! Requests that another member of the fleet answers. Those for a datastore go to the member that serves it, if the user has a role in the datastore: to
-//! anybody else, the answer and its time must not tell whether the datastore exists. Changes of `datastore.cfg` go to the files member. The doors of the
-//! other member judge the request once more, with the credential and the address of the client.
+//! Requests that another member of the fleet answers. A request for a datastore goes to the member that serves the datastore, if the user has a role
+//! in the datastore. The request of a user without a role is not passed on, because the time of the answer would tell whether the datastore exists.
+//! Changes of `datastore.cfg` go to the files member. The doors of the other member judge the request once more, with the credential and the address
+//! of the client.
 
 use crate::answered_by::AnsweredBy;
 use crate::body::Body;
@@ -25,11 +26,11 @@ use std::pin::Pin;
 const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certificate");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-/// The value of `Expect` of a client that sends the body when the server asks for it.
+/// The value of `Expect` of a client that sends the body only after the server asked for it.
 const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers that are about one connection, or that say what only this server may say about the client.
+/// Headers that are about one connection, or with which only this server may describe the client.
 const NOT_PASSED: [HeaderName; 15] = [
     CONNECTION,
     KEEP_ALIVE,
@@ -50,17 +51,17 @@ const NOT_PASSED: [HeaderName; 15] = [
 
 /// The other members of the fleet, to which requests are passed on.
 pub trait PassOn: Send + Sync {
-    /// Whether the servers of this member have no listener for members, so that it can get no request.
+    /// Whether the servers of this member have no listener for members. Then no request can be passed on to the member.
     fn has_no_listener(&self, member: &str) -> bool;
 
     /// Sends a request to a member, and returns the head of its response.
     fn pass(&self, member: String, request: Request<Received>) -> Passing<'_>;
 }
 
-/// The response of another member, or why there is none.
+/// The response of another member, or the reason why there is no response.
 pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
 
-/// The member of the fleet that answers a request of a route with this path, if it is another one.
+/// The member of the fleet that answers a request of a route with this path; `None` if this member answers it.
 pub(crate) fn member_for<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,
@@ -70,18 +71,18 @@ pub(crate) fn member_for<'f>(
     let member = match answered_by {
         AnsweredBy::Any => return None,
         AnsweredBy::HomeOfDatastore => {
-            // The path after that of the route begins with the name of the datastore.
+            // After the path of the route, the path of the request continues with the name of the datastore.
             let name = request.uri().path().strip_prefix(route)?.split('/').next()?.parse().ok()?;
             visit.home_elsewhere(&name)?
         }
         AnsweredBy::FilesMember if matches!(*request.method(), Method::GET | Method::HEAD) => return None,
-        // If the files member is not known, the answer of this server says what to do.
+        // If the files member is not known, this server answers, and its answer says what to do.
         AnsweredBy::FilesMember => visit.files_elsewhere().filter(|member| member != UNKNOWN)?,
     };
     (!others.has_no_listener(&member)).then_some((others, member))
 }
 
-/// Passes a request on, and the response back.
+/// Passes a request on to another member, and the response back to the client.
 pub(crate) async fn answer(
     (others, member): (&dyn PassOn, String),
     connection: Connection,
@@ -107,7 +108,7 @@ pub(crate) async fn answer(
     Response::from_parts(head, body)
 }
 
-/// Ends a request that no other member answers. The log has the reason.
+/// Ends a request that the other member does not answer. The log contains the reason.
 fn not_passed(why: &str, mut trace: Trace) -> Answer {
     let failure = RequestError::NotPassed.into();
     trace.failed(&failure);
@@ -117,9 +118,9 @@ fn not_passed(why: &str, mut trace: Trace) -> Answer {
     answer
 }
 
-/// Writes the request as one server sends it to another, with what this server knows of the client.
+/// Writes the request in the form in which one server sends it to another, and adds the facts that this server knows about the client.
 fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Trace) -> Option<()> {
-    // HTTP/2 has the host in the target. Where both are, the target counts (RFC 9112 §3.2.2).
+    // In HTTP/2 the target contains the host. If the target and `Host` both contain a host, the target counts (RFC 9112 §3.2.2).
     let host = match request.uri().authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok()?,
         None => request.headers().get(HOST)?.clone(),
@@ -132,7 +133,7 @@ fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Tr
     let waits = headers.get_all(EXPECT).iter().any(is_continue);
     strip(headers);
     if waits {
-        // The other member asks for the body (`passing/asked.rs`).
+        // The other member asks for the body before this server sends it (`passing/asked.rs`).
         headers.insert(EXPECT, HeaderValue::from_static(CONTINUE));
     }
     headers.insert(HOST, host);
@@ -151,7 +152,7 @@ fn forwarded(client: SocketAddr, is_https: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("for=\"{client}\";proto={scheme}")).ok()
 }
 
-/// Removes the headers of one connection (RFC 9110 §7.6.1), and those that only a server may set.
+/// Removes the headers of one connection (RFC 9110 §7.6.1), and the headers that only a server may set.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -165,7 +166,7 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// The certificate of the client of a request that another member passed on.
+/// The certificate of the client, from the request that another member passed on.
 pub(crate) fn certificate(headers: &HeaderMap) -> Option<CertificateAsk> {
     let digits = headers.get(CERTIFICATE)?.to_str().ok().filter(|digits| digits.len() == 64)?;
     let mut fingerprint = [0; 32];

@@ -1,4 +1,4 @@
-//! The body of a response that another member of the fleet gave.
+//! The body of a response that came from another member of the fleet.
 
 use crate::received::BoxError;
 use crate::trace::Trace;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Passed {
 }
 
 impl Passed {
-    /// A body with this event. `None` without a byte: then the event is recorded at once.
+    /// A body with this event. `None` for an empty body: then the event is recorded at once.
     pub(crate) fn new(body: PassedBody, trace: Trace) -> Option<Self> {
         (!body.is_end_stream()).then(|| Passed { body, trace: Some(trace) })
     }

@@ -3,14 +3,14 @@
 use enfilade_facts::vocabulary::percent_decoded;
 use std::fmt::Write as _;
 
-/// Decodes a name or value of `application/x-www-form-urlencoded`: a plus is a space. `None` for a `%` without two hexadecimal digits, and for bytes
-/// that are not UTF-8.
+/// Decodes a name or value of `application/x-www-form-urlencoded`. A plus sign is a space. `None` for a `%` without two hexadecimal digits, and for
+/// bytes that are not UTF-8.
 pub fn form_decoded(text: &[u8]) -> Option<String> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     String::from_utf8(percent_decoded(&spaced)?).ok()
 }
 
-/// The names and values of `application/x-www-form-urlencoded`; `None` if one cannot be decoded.
+/// The names and values of `application/x-www-form-urlencoded`; `None` if a name or value cannot be decoded.
 pub fn form_pairs(text: &[u8]) -> Option<Vec<(String, String)>> {
     let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| {
@@ -20,7 +20,7 @@ pub fn form_pairs(text: &[u8]) -> Option<Vec<(String, String)>> {
     parts.map(pair).collect()
 }
 
-/// Writes a value of `application/x-www-form-urlencoded`, such as one of a query. [`form_pairs`] reads it back.
+/// Writes a value of `application/x-www-form-urlencoded`, such as a value in a query. [`form_pairs`] can read the result.
 pub fn push_form_value(url: &mut String, value: &str) {
     for byte in value.bytes() {
         match byte {

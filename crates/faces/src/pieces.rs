@@ -1,4 +1,4 @@
-//! Reads a file's content in pieces. A piece is read only when the channel has a slot for it and the user still may read.
+//! Reads a file's content in pieces. A piece is read only when the channel has a slot for the piece and the user still may read the file.
 
 use crate::blocking_work::blocking;
 use crate::body::Cut;
@@ -13,10 +13,11 @@ use tokio::sync::mpsc;
 /// The size of a piece, in bytes.
 pub const PIECE_BYTES: u64 = 256 * 1024;
 
-/// A client that takes longer for a piece is slow, and gets no reused buffers.
+/// A client that takes longer than this time for a piece is slow. A slow client gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Buffers that are reused after their bytes are sent: otherwise every piece of a large file would need a new buffer, which is wiped afterwards.
+/// Buffers that are reused after their bytes are sent. Without reuse, every piece of a large file would need a new buffer, and the buffer would be
+/// wiped afterwards.
 #[derive(Debug)]
 pub struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
@@ -68,8 +69,8 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops all free buffers. A buffer that is being sent is dropped after it is sent. So no free buffer stays in memory for a client that does not
-    /// read.
+    /// Drops all free buffers. A buffer that is being sent is dropped after it is sent. So a client that does not read keeps no free buffer in
+    /// memory.
     fn forget(&mut self) {
         *self = Buffers::new();
     }
@@ -91,7 +92,7 @@ pub async fn read_piece(
     .await
 }
 
-/// Returns the file if the user still may read it.
+/// Returns the file if the user may still read the file.
 async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     let checked = blocking(reading.share(), move || {
         let still = reading.check();

@@ -1,4 +1,4 @@
-//! Bodies of requests, and reading small ones completely.
+//! Bodies of requests, and the functions that read a small body completely.
 
 use crate::request_error::RequestError;
 use bytes::Bytes;
@@ -54,8 +54,8 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     }
 }
 
-/// The greatest depth of nested objects and lists, and the number of values. If the text is not JSON, both numbers are meaningless. Both are limited
-/// because a parsed value takes many times the bytes of its text.
+/// The greatest depth of nested objects and lists, and the number of values. If the text is not JSON, both numbers are meaningless. The depth and the
+/// number of values are limited because a parsed value takes many times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
     let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
     for byte in json {

@@ -1,5 +1,5 @@
 //! The listener of plain HTTP, which redirects clients to HTTPS. The listener also serves the challenge files of a certificate authority (RFC 8555
-//! §8.3, HTTP-01), which certbot and lego write into a directory.
+//! §8.3, HTTP-01). Programs such as certbot and lego write these files into a directory.
 
 use crate::body::Body;
 use crate::connection::Proxies;
@@ -25,7 +25,7 @@ pub struct Redirect {
 /// Returns the content of the challenge file for a token, which is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
-/// The client uses HTTPS already, through a proxy, so a redirect would lead back to the proxy.
+/// The client already uses HTTPS, through a proxy. A redirect to HTTPS would lead back to the same proxy.
 const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
     "the client uses https already; let the proxy connect to `plain_listen` instead of `http_listen`",
 );
@@ -70,15 +70,15 @@ impl Redirect {
                 Body::from("expected a valid Host header, and a path that begins with `/`\n".to_owned()),
             );
         };
-        // 308 keeps the method and the body. A redirect of a request with a secret discloses nothing more: the client has sent the secret unencrypted
-        // already.
+        // 308 keeps the method and the body. If a request contains a secret, the redirect does not disclose the secret further: the client has
+        // already sent the secret unencrypted.
         let mut answer = said(StatusCode::PERMANENT_REDIRECT, Body::empty());
         answer.headers_mut().insert(LOCATION, location);
         answer
     }
 }
 
-/// The face of requests to the listener of plain HTTP, in the log.
+/// The name of the face in log lines about requests to the listener of plain HTTP.
 pub const PLAIN_HTTP: &str = "http";
 /// The longest logged path of a request to the listener of plain HTTP, in bytes.
 const PATH_BYTES_MAX: usize = 1_024;
@@ -121,7 +121,7 @@ fn host_of(host: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(is_fit)).then_some(name)
 }
 
-/// Whether the text can be a token: only characters of base64url (RFC 8555 §8.3), so it has no `/` and no `.`.
+/// Whether the text can be a token. A token contains only characters of base64url (RFC 8555 §8.3), and so no `/` and no `.`.
 fn is_word(token: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !token.is_empty() && token.bytes().all(is_letter)

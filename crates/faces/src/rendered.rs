@@ -1,13 +1,13 @@
-//! Response bodies of the Identity API that are remembered.
+//! Response bodies of the Identity API that the server remembers.
 
 use bytes::Bytes;
 use enfilade_facts::{Revision, StoreId, Weigh};
 
 /// A rendered response body. The body stays valid until stored facts other than revocations change.
 pub struct Rendered {
-    /// The id of the store whose facts the body contains.
+    /// The id of the store that contains the facts of the body.
     pub store: StoreId,
-    /// The revision of the last change of the stored facts, not counting changes of revocations.
+    /// The revision of the last change of the stored facts. Changes of revocations do not count.
     pub rests_on: Revision,
     /// The body.
     pub text: Bytes,

@@ -1,9 +1,9 @@
-//! Errors of a request itself, which the code of a protocol (a face) finds, not a door. Also the reasons for which a request fails.
+//! The reasons for which a request fails. Some reasons are errors of the request itself: the code of a protocol (a face) finds them, and not a door.
 
 use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum Failure {
     /// One of the five doors refused the request.
@@ -42,7 +42,7 @@ pub enum RequestError {
     /// The body is incomplete, or its framing is malformed.
     #[error("the request body ended early, or its framing (Content-Length or chunks) is malformed")]
     BodyBroken,
-    /// It is ambiguous where the request ends, or where one of its lines ends.
+    /// The end of the request, or of one of its lines, is ambiguous.
     #[error("the request is malformed: {0}")]
     Framing(&'static str),
     /// A header field that is not a list came more than once.
@@ -107,15 +107,15 @@ pub enum RequestError {
     /// A trusted proxy describes the client in headers that cannot be used.
     #[error("the headers with which a trusted proxy describes the client are refused: {0}")]
     Forwarded(&'static str),
-    /// The subrequest of a proxy does not say which request it is about.
+    /// The subrequest of a proxy does not describe the request of the visitor.
     #[error("the subrequest of the proxy is refused: {0}")]
     Subrequest(&'static str),
-    /// A header could make the application serve another request than the one that was judged.
+    /// A request has a header that could make the application serve another request than the request that was judged.
     #[error(
         "a header {0} is refused: some applications take the path, the method or the user from it. Do not send it"
     )]
     Misleading(&'static str),
-    /// The names of the visitor's groups are longer than this many bytes.
+    /// The names of the visitor's groups are longer in total than this many bytes.
     #[error(
         "the names of all groups of the user have together more than {0} bytes. Remove the user from groups, or run `enfilade application set NAME \
          --send-groups no`: then the application gets no group names of any user"

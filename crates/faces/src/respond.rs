@@ -1,5 +1,5 @@
-//! The only module that turns refusals into status codes. The client learns the status, and one sentence that is the same for every refusal with that
-//! status. The operator finds the reason in the log and with `explain`.
+//! This is the only module that turns refusals into status codes. The client gets the status, and one sentence that is the same for every refusal
+//! with that status. The operator finds the reason in the log and with `explain`.
 
 use crate::body::Body;
 use crate::request_error::{Failure, RequestError};
@@ -19,7 +19,7 @@ impl Trace {
     /// Records the status, and the bytes of an answer in memory.
     pub fn answered(&mut self, answer: &Answer) {
         self.event.status = answer.status().as_u16();
-        // The sender of a stream counts its bytes.
+        // For a stream, the sender of the stream counts the bytes.
         if let Body::Whole(Some(bytes)) = answer.body() {
             self.event.bytes = self.event.bytes.max(bytes.len() as u64);
         }
@@ -29,13 +29,14 @@ impl Trace {
 /// The purpose of a request. The status code for an absent resource depends on the purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// Any use of an existing target.
+    /// The request uses an existing target.
     Target,
-    /// Creating a file: 409 if its collection does not exist (RFC 4918 §9.7.1).
+    /// The request creates a file. The status is 409 if the collection of the file does not exist (RFC 4918 §9.7.1).
     File,
-    /// Creating the destination of a COPY or MOVE: 409 if its collection does not exist (RFC 4918 §9.8.5, §9.9.4).
+    /// The request creates the destination of a COPY or MOVE. The status is 409 if the collection of the destination does not exist (RFC 4918 §9.8.5,
+    /// §9.9.4).
     Destination,
-    /// Creating a collection: 409 if its parent does not exist, and 405 if the target exists (RFC 4918 §9.3.1).
+    /// The request creates a collection. The status is 409 if its parent does not exist, and 405 if the target exists (RFC 4918 §9.3.1).
     Collection,
     /// A member of a tree, in a response that names the member.
     Member,
@@ -126,7 +127,7 @@ fn is_locked(refusal: &Refusal) -> bool {
     matches!(refusal.parts().1, Refusal::Content(Content::Locked(_)))
 }
 
-/// The reason of a refusal, for the few refusals whose reason helps an honest client and discloses nothing to an attacker.
+/// The reason of a refusal. Only a few refusals have a reason here: the reason must help an honest client, and must disclose nothing to an attacker.
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
@@ -140,13 +141,13 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload into the directory is running: try again when it has ended".to_owned())
         }
-        // The text is the same for an absent directory and for a hidden one. It repeats only the path from the request.
+        // The text is the same for an absent directory and for a hidden directory. The text contains only the path from the request.
         _ => match (refusal.parts().0, refusal.directory()) {
             (Stands::Parent, Some(directory)) if ABSENT.contains(&refusal.code()) => {
                 Some(match directory.is_root() {
                     true => "you may not create anything here: choose one of your folders".to_owned(),
                     false => format!(
-                        "there is no folder `{directory}`; create it first, or choose another name if a file has this one"
+                        "there is no folder `{directory}`; create it first, or choose another name if a file has this name"
                     ),
                 })
             }
@@ -155,7 +156,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
     }
 }
 
-/// The status alone, for a protocol with its own form of errors.
+/// Only the status, for a protocol that has its own form of errors.
 pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Request(error) => status_of_code(error.code(), Aim::Target, Stands::Itself),
@@ -231,7 +232,7 @@ const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
     // RFC 4918 §10.6: the destination exists, and the request has the header `Overwrite: F`.
     ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
-    // The request does not contain the name that is not allowed; a member of the tree has the name. So the request itself is not malformed.
+    // A member of the tree has the name that is not allowed. The request itself does not contain this name, so the request is not malformed.
     ("CT15", Aim::Member, StatusCode::FORBIDDEN),
 ];
 

@@ -1,5 +1,5 @@
-//! The rows of the tables of routes. The handler of a guarded route takes a [`Visit`], which only door 2 grants. Every other route is in a short list
-//! that was reviewed (invariant E3).
+//! The rows of the tables of routes. The handler of a guarded route takes a [`Visit`], which only door 2 can grant. Every other route is in a short
+//! list that was reviewed (invariant E3).
 
 use crate::answered_by::AnsweredBy;
 use crate::connection::Connection;
@@ -38,14 +38,14 @@ impl<'f> Reply<'f> {
     }
 }
 
-/// Answers without knowing the client.
+/// Answers without the identity of the client.
 type Public = fn(&Faces) -> Answer;
 /// Answers an identified client.
 type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
-/// The handler authenticates the client itself (door 2), or needs no identity.
+/// A handler that authenticates the client itself (door 2), or needs no identity.
 type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
 
-/// What a route needs before its handler is called.
+/// The requirement that must be fulfilled before the handler of a route is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
     /// No identity.
@@ -56,7 +56,7 @@ pub(crate) enum Need {
     Own(Own),
 }
 
-/// A path, its methods, and the identity that they need.
+/// A path, its methods, and the identity that the methods need.
 #[derive(Clone, Copy)]
 pub struct Route {
     /// A path with a slash at its end also matches every path below it. The root `/` matches only itself.
@@ -90,31 +90,31 @@ impl Route {
         }
     }
 
-    /// A route whose handler authenticates the client itself, such as the route of a login.
+    /// A route with a handler that authenticates the client itself, such as the route of a login.
     pub const fn own(path: &'static str, answer: Own) -> Self {
         let need = Need::Own(answer);
         Route { path, methods: None, for_browsers: false, need, answered_by: AnsweredBy::Any, what: "" }
     }
 
-    /// The same route for these methods only, separated by `, `. Several routes may share a path, each with other methods.
+    /// The same route, for these methods only. The methods are separated by `, `. Several routes may have the same path with different methods.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
     }
 
-    /// The same route, for browsers only: clients that accept HTML. For other clients it is as if this row were not in the table.
+    /// The same route, but only for browsers: clients that accept HTML. For other clients, the table has no such row.
     #[must_use]
     pub const fn for_browsers(self) -> Self {
         Route { for_browsers: true, ..self }
     }
 
-    /// The same route, about the datastore that follows in the path.
+    /// The same route, for requests about the datastore with the name that follows in the path.
     #[must_use]
     pub const fn of_datastore(self) -> Self {
         Route { answered_by: AnsweredBy::HomeOfDatastore, ..self }
     }
 
-    /// The same route, whose requests change `datastore.cfg`, unless they only read.
+    /// The same route, for requests that change `datastore.cfg` unless they only read.
     #[must_use]
     pub const fn of_datastore_file(self) -> Self {
         Route { answered_by: AnsweredBy::FilesMember, ..self }
@@ -126,7 +126,7 @@ impl Route {
         Route { what, ..self }
     }
 
-    /// Path, methods, the identity that is needed, and summary, as `enfilade reference routes` shows them.
+    /// The path, the methods, the needed identity, and the summary, as `enfilade reference routes` shows them.
     pub fn described(&self) -> [&'static str; 4] {
         let need = match self.need {
             Need::Public(_) => "none",
@@ -151,13 +151,13 @@ impl Route {
 pub(crate) enum Found<'t> {
     /// The route of the request.
     Route(&'t Route),
-    /// Some routes match the path of the request, but none of them takes its method. The text lists the methods of the matching routes, in
+    /// Some routes match the path of the request, but no matching route has its method. The text lists the methods of the matching routes, in
     /// alphabetical order.
     OtherMethods(String),
 }
 
-/// Finds the first route that matches the path. If that route does not take the method, finds a route with the same path that takes it. `is_browser`
-/// is called only if there is a route for browsers.
+/// Finds the first route that matches the path. If that route does not take the method, finds a route with the same path that takes the method.
+/// `is_browser` is called only if there is a route for browsers.
 pub(crate) fn find<'t>(
     table: &'t [Route],
     path: &str,

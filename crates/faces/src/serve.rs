@@ -21,14 +21,14 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, STRICT_TRANS
 use hyper::{HeaderMap, Method, Request};
 use std::sync::Arc;
 
-/// The header with the id of the request; the log has the same id.
+/// The header with the id of the request. The log contains the same id.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest request id that is accepted from a proxy, in bytes.
 const PROXY_ID_BYTES_MAX: usize = 128;
 
-/// The id that a proxy gave the request. Empty if there is none, if it is too long, or if it contains other characters than letters, digits, `-`, `.`
-/// and `_`.
+/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if it contains other characters than
+/// letters, digits, `-`, `.` and `_`.
 fn request_id_of(headers: &HeaderMap) -> Word {
     let is_word = |id: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -51,10 +51,10 @@ pub struct Router {
 enum Clients {
     /// Any client. A trusted proxy can name the client in its headers.
     All,
-    /// Only proxies, which ask about the requests of visitors. Each route reads the address of the visitor. The function returns the form of the
-    /// responses to a path.
+    /// Only proxies, which ask for decisions about the requests of visitors. Each route reads the address of the visitor itself. The function returns
+    /// the form of the responses to a path.
     Proxies(fn(&str) -> Form),
-    /// Only other members of the fleet, which pass requests of their clients on.
+    /// Only other members of the fleet may connect. They pass requests of their clients on to this server.
     Members,
 }
 
@@ -67,13 +67,14 @@ impl Router {
         Router { faces, routes: routes.concat().into(), clients: Clients::All }
     }
 
-    /// A router for a listener to which only proxies connect, to ask for decisions. The headers in which a proxy describes the visitor are left to the
-    /// routes. `form` returns the form of the responses to a path; it applies to refused heads, too, which never reach a route.
+    /// A router for a listener to which only proxies connect, to ask for decisions. The routes read the headers in which a proxy describes the
+    /// visitor. `form` returns the form of the responses to a path. This form is also used for requests with a refused head, which never reach a
+    /// route.
     pub fn of_decisions(faces: Faces, routes: &[&[Route]], form: fn(&str) -> Form) -> Self {
         Router { clients: Clients::Proxies(form), ..Router::new(faces, routes) }
     }
 
-    /// A router for the listener to which only other members of the fleet connect. They pass requests of their clients on.
+    /// A router for the listener to which only other members of the fleet connect. These members pass requests of their clients on to this server.
     pub fn of_members(faces: Faces, routes: &[&[Route]]) -> Self {
         Router { clients: Clients::Members, ..Router::new(faces.with_others(None), routes) }
     }
@@ -104,7 +105,8 @@ impl Router {
         if connection.proxies.is_some() || form.is_some() {
             trace.event.proxy_id = request_id_of(request.headers());
         }
-        // A response to a service that asks for decisions has the `X-Request-ID` of its request (AuthZEN Authorization API 1.0, "Request Identification").
+        // A response to a service that asks for decisions repeats the `X-Request-ID` of the service's request (AuthZEN Authorization API 1.0,
+        // "Request Identification").
         let own = form.map(|_| trace.event.proxy_id.clone()).filter(|id| !id.is_empty());
         let (is_head, is_https) = (request.method() == Method::HEAD, connection.is_https);
         let (request, closing) = watch(request);
@@ -147,7 +149,8 @@ impl Router {
     ) -> Answer {
         let faces = &self.faces;
         let checked = check(&connection, &mut request, host, &faces.limits());
-        // The path is recorded here only if no protocol gets the request. The path of a refused head is not recorded, because it may be very long.
+        // The path is recorded here only if the request reaches no protocol. The path of a refused head is not recorded, because the path may be very
+        // long.
         let path = || request.uri().path().to_owned();
         let is_checked = checked.is_ok();
         let (need, answered_by) = match checked.and_then(|()| found(&self.routes, &request)) {
@@ -265,7 +268,8 @@ fn not_allowed(mut answer: Answer, methods: &str) -> Answer {
     answer
 }
 
-/// The response to HEAD is that of GET without content (RFC 9110 §9.3.2). Over HTTP/2 the library would send the content.
+/// The response to HEAD is the response to GET without content (RFC 9110 §9.3.2). This function removes the content, because the HTTP library would
+/// send it over HTTP/2.
 fn without_content(answer: &mut Answer) {
     let body = std::mem::replace(answer.body_mut(), Body::empty());
     if let Some(bytes) = body.size_hint().exact().filter(|bytes| *bytes > 0) {

@@ -1,13 +1,13 @@
 //! Large files on connections without TLS. The HTTP library gets placeholder bytes instead of the file. When the code that writes to the socket finds
-//! placeholder bytes, the kernel sends the file's bytes through a pipe instead. So the server does not copy the bytes, and no task wakes for each
-//! piece.
+//! placeholder bytes, the kernel sends the file's bytes through a pipe instead. So the server does not copy the bytes, and does not wake a task for
+//! each piece.
 //!
 //! The HTTP library forwards the bytes of response bodies unchanged and in order, and does not read the bytes. The tests compare the bytes that
 //! arrive.
 //!
 //! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile` (benchmark `get-large` in
-//! bench/runs/2026-11-22-content.json). On another processor it takes 1.03 (bench/runs/2026-11-23-content.json). The goal is at most 1.1. The
-//! repository contains no benchmark run without this module.
+//! bench/runs/2026-11-22-content.json). On another processor the factor is 1.03 (bench/runs/2026-11-23-content.json). The goal is a factor of at most
+//! 1.1. The repository contains no benchmark run without this module.
 
 use bytes::Bytes;
 use enfilade_passage::Pipe;
@@ -17,7 +17,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// The most bytes of one placeholder. The server never writes to the memory of placeholders, so the kernel allocates no RAM for this memory.
+/// The maximum number of bytes of one placeholder. The server never writes to the memory of placeholders, so the kernel allocates no RAM for this
+/// memory.
 const PLACEHOLDER_BYTES: usize = 64 << 20;
 
 static PLACEHOLDER: LazyLock<&'static [u8]> =
@@ -36,7 +37,7 @@ pub trait PipeSource: Send {
 struct Piped {
     pipe: Pipe,
     in_pipe: usize,
-    /// The bytes that are not sent yet, including those in the pipe.
+    /// The number of bytes that are not sent yet. The bytes in the pipe are included.
     remaining: u64,
     source: Arc<Mutex<dyn PipeSource>>,
     done: Arc<Notify>,
@@ -62,8 +63,8 @@ pub enum Sent {
 }
 
 impl Splices {
-    /// Adds this many bytes of a file to the queue of bytes to send. The returned `Notify` is notified when all of them are sent. `None` if no pipe
-    /// can be created.
+    /// Adds this many bytes of a file to the queue of bytes to send. The returned `Notify` is notified when all these bytes are sent. `None` if no
+    /// pipe can be created.
     pub fn promise(&self, source: Arc<Mutex<dyn PipeSource>>, bytes: u64) -> Option<Arc<Notify>> {
         let (pipe, done) = (Pipe::new()?, Arc::<Notify>::default());
         let piped = Piped { pipe, in_pipe: 0, remaining: bytes, source, done: Arc::clone(&done) };

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The audit event of a running request.
 pub struct Trace {
-    /// What is known of the request so far.
+    /// The facts about the request that are known until now.
     pub event: Event,
     house: Arc<House>,
     metrics: Arc<Metrics>,
@@ -39,7 +39,7 @@ impl Trace {
     /// Measures the time that door 2 needs to check a credential.
     ///
     /// # Errors
-    /// Those of `judging`.
+    /// The errors of `judging`.
     pub async fn admitted<T, E>(&mut self, judging: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let began = clock();
         let judged = judging.await;
@@ -54,7 +54,7 @@ impl Trace {
         self.admitted = is_granted.then_some(now);
     }
 
-    /// Records why the request failed.
+    /// Records the reason why the request failed.
     pub fn failed(&mut self, failure: &Failure) {
         match failure {
             Failure::Refused(refusal) => self.refused(refusal),
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        // Nothing was answered: the client closed the connection before.
+        // The server sent no answer, because the client closed the connection before.
         if self.event.status == 0 && self.event.code.is_empty() {
             self.event.verdict = "aborted";
         }

@@ -1,5 +1,5 @@
-//! The rest of a request's body after its response is decided. A client that is still sending may miss the response if the server stops reading. So a
-//! limited amount of the body is read and discarded. If more is left, the response closes the connection.
+//! Reads the rest of a request's body after the response is decided. A client that is still sending may miss the response if the server stops
+//! reading. So the server reads and discards a limited number of bytes of the body. If the body is longer, the response closes the connection.
 
 use crate::received::{BoxError, Incoming};
 use crate::respond::Answer;
@@ -20,15 +20,15 @@ use tokio::runtime::Handle;
 /// §8.1). Clients such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
-/// Up to this many bytes are read to keep an HTTP/1.1 connection; for more, a new connection is cheaper.
+/// Up to this many bytes are read to keep an HTTP/1.1 connection open. If more bytes are left, a new connection takes less time.
 const KEPT_BYTES: u64 = 64 << 10;
 
-/// The body of a request. If it is dropped before its end, the rest is read and discarded.
+/// The body of a request. If this value is dropped before the end of the body, the rest is read and discarded.
 pub struct Received {
     /// Taken by `drop`; `None` for a request without a body.
     body: Option<UnsyncBoxBody<Bytes, BoxError>>,
     is_over: bool,
-    /// The most bytes to discard.
+    /// The maximum number of bytes to discard.
     discarded: u64,
     closing: Closing,
 }
@@ -38,13 +38,13 @@ pub struct Received {
 #[derive(Clone)]
 pub(crate) struct Closing(Option<Arc<AtomicBool>>);
 
-/// The request with a watched body, and whether its response closes the connection.
+/// The request with a body that this module observes, and whether the response closes the connection.
 pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Closing) {
     let (is_http2, is_over) = (request.version() >= Version::HTTP_2, request.body().is_end_stream());
     let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
     let discarded = match is_http2 {
         true => DISCARD_BYTES,
-        // If a client waits for `100 Continue`, reading the body would make the client send it (RFC 9110 §10.1.1).
+        // If a client waits for `100 Continue`, reading the body would make the client send the body (RFC 9110 §10.1.1).
         false if is_small && !request.headers().contains_key(EXPECT) => KEPT_BYTES,
         false => 0,
     };
@@ -83,7 +83,7 @@ impl hyper::body::Body for Received {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        // The body has ended after its last frame, and also after an error.
+        // The body ends after its last frame. It also ends after an error.
         this.is_over = !matches!(frame, Some(Ok(_)));
         if matches!(frame, Some(Err(_))) {
             this.closing.is_so();

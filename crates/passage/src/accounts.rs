@@ -1,9 +1,9 @@
-//! Locks users after failed logins, and reports logins, so that a user who does not log in for too long becomes inactive. Both are off unless they
-//! are configured.
+//! Locks users after failed logins, and reports logins to the code that makes users inactive. A user who does not log in for too long becomes
+//! inactive. Locking and inactivity are off unless they are configured.
 //!
-//! Failures are counted in memory and under the id of the user, so failures on every face and with every spelling of the name count for the same
-//! user. Only users that exist are counted. The lock itself is a fact, so that every server obeys it from the next request on, and a restart does not
-//! end it.
+//! Failures are counted in memory, under the id of the user. So failures on every face and with every spelling of the name count for the same user.
+//! Only failures of existing users are counted. The lock itself is a fact. So every server obeys the lock from the next request on, and a restart
+//! does not end the lock.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::UserId;
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Locks a user, unless an option of the user forbids it. Returns false if the lock could not be stored, so that the next failure tries again. Only
-/// the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
+/// Locks a user, unless an option of the user forbids it. Returns false if the lock could not be stored. Then the next failure of the user tries
+/// again. Only the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
 pub type LockUser = Arc<dyn Fn(Clocks, &UserId) -> bool + Send + Sync>;
 
 /// The failed logins of each user since the last login.
@@ -33,7 +33,7 @@ impl Accounts {
         Self::new(0, Arc::new(|_, _| true), None)
     }
 
-    /// Accounts that lock a user with `lock` after `failures_max` failed logins (0: never), and send each user who logs in to `logins`.
+    /// Creates `Accounts` that lock a user with `lock` after `failures_max` failed logins (0: never), and send each user who logs in to `logins`.
     pub fn new(failures_max: u32, lock: LockUser, logins: Option<SyncSender<UserId>>) -> Self {
         let (failures, failing) = (Mutex::default(), AtomicUsize::new(0));
         Accounts { failures_max, lock, logins, failures, failing }
@@ -67,7 +67,7 @@ impl Accounts {
         }
     }
 
-    /// Reports a login. If the queue is full, this login is not reported; a later login of the user will be.
+    /// Reports a login. If the queue is full, this login is not reported, but a later login of the user will be reported.
     pub(crate) fn logged_in(&self, user: &UserId) {
         let _ = self.logins.as_ref().map(|logins| logins.try_send(*user));
     }

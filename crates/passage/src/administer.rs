@@ -71,7 +71,7 @@ impl Visit {
         })?
     }
 
-    /// The privileges of another user or token. The `AdminPermit` proves that the visitor may know them.
+    /// The privileges of another user or token. The `AdminPermit` proves that the visitor may know these privileges.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Why a passcode is not judged.
+/// The reason why a passcode is not judged.
 const TOO_MANY: &str = "after too many wrong passcodes, no passcode of the user is checked for up to 10 minutes; wait, then try again";
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
     /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted under `named`, the name or
-    /// id that the client sent; if `named` is `None`, under the authid in `ask`.
+    /// id that the client sent. If `named` is `None`, failures are counted under the authid in `ask`.
     ///
     /// # Errors
     /// The door's refusal.
@@ -36,7 +36,7 @@ impl House {
     }
 
     /// Like [`House::open_secret`], but for a client that may present further methods. If the secret is right and the user's rules require further
-    /// methods, the result is `Unfinished` and no refusal.
+    /// methods, the result is `Unfinished`, and not a refusal.
     ///
     /// # Errors
     /// The door's refusal.
@@ -46,16 +46,16 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
-        // A blocked address cannot log in with any password, not even with one that door 2 remembers. Otherwise a blocked address could try passwords
-        // without a delay until one matches a remembered password.
+        // A blocked address cannot log in with any password, not even with a password that door 2 remembers. Otherwise a blocked address could try
+        // passwords without a delay until one password matches a remembered password.
         if ask.authid.token.is_none() {
             self.refuse_blocked(from)?;
         }
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(Ok(identity)),
             Err(Closed::Unfinished(unfinished)) => Ok(Err(unfinished)),
-            // The future is boxed. Otherwise the future of every login would contain the state of a wait, and moving that larger future takes time in
-            // every login.
+            // The future is boxed. Without the box, the future of every login would contain the state of a wait. To move such a larger future takes
+            // time in every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
@@ -99,8 +99,8 @@ impl House {
         (refusal, Late((!delay.is_zero()).then(|| Instant::now() + delay)))
     }
 
-    /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed, so that the
-    /// time of the answer does not tell whether the user exists.
+    /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed. So the time
+    /// of the answer does not tell whether the user exists.
     fn lock_after_failure(
         &self,
         ask: &SecretAsk,
@@ -136,7 +136,7 @@ impl House {
             Some(user) => self.passcodes.turn(user, proven == Some(user)).await,
             None => None,
         };
-        // The address can have been blocked during the wait for the turn.
+        // The address may have been blocked during the wait for the turn.
         self.refuse_blocked(from)?;
         let too_many =
             || enfilade_identity::Refusal::WrongPasscode { authid: ask.authid.clone(), why: TOO_MANY };
@@ -148,7 +148,7 @@ impl House {
             Ok(passcode) => return Ok(passcode),
             Err(refusal) => refusal,
         };
-        // The failure is counted, and the user locked, before the next passcode of the user is judged.
+        // The failure is counted, and the user is locked, before the next passcode of the user is judged.
         let is_wrong = matches!(refusal, Refusal::Identity(enfilade_identity::Refusal::WrongPasscode { .. }));
         if let Some(turn) = turn.as_mut().filter(|_| is_wrong) {
             turn.count(self.now());
@@ -165,7 +165,7 @@ impl House {
 
     async fn judge_passcode(self: &Arc<Self>, ask: &SecretAsk) -> Result<Passcode, Refusal> {
         let (house, asked) = (Arc::clone(self), ask.clone());
-        // To judge a passcode, door 2 reads the credentials of the user. This may wait for the disk, so it does not run on an async worker.
+        // To judge a passcode, door 2 reads the credentials of the user. This read may wait for the disk, so it does not run on an async worker.
         let judged = tokio::task::spawn_blocking(move || {
             let (now, previous) = (house.now(), house.session_terms().passcode_steps);
             let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous);
@@ -202,7 +202,7 @@ impl House {
     }
 
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
-    /// is cached, and door 2 decides again on fresh facts.
+    /// is remembered, and door 2 decides again on fresh facts.
     ///
     /// # Errors
     /// The refusal of door 2, or `Busy` if the gate has no free slot in time.
@@ -213,7 +213,7 @@ impl House {
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
         let parts = &self.parts;
-        // One iteration is enough, unless the stored hash changes while the gate computes.
+        // One iteration is enough, unless the stored hash changes during the computation.
         for _ in 0..4 {
             let work = match closed {
                 Closed::Refused(refusal) => return Err(refusal.into()),
@@ -239,11 +239,11 @@ impl House {
     }
 
     /// Admits a client that sends the same credential bytes again on its connection, as long as the decision of door 2 is still valid. The server
-    /// does not parse these bytes again. A proxy sends the requests of several clients on one connection, so bytes that came from another address are
-    /// not recognised.
+    /// does not parse these bytes again. A proxy can send the requests of several clients on one connection. So the bytes are recognised only if they
+    /// come from the same address.
     ///
     /// # Errors
-    /// Returns the digest of the bytes if they are not those of the last request, or the verdict is no longer valid. Then the caller parses the
+    /// Returns the digest of the bytes if the last request had other bytes, or if the verdict is no longer valid. Then the caller parses the
     /// credential, asks door 2, and gives the digest to [`LastVisitor::remember`].
     pub fn recognise(
         self: &Arc<Self>,
@@ -251,8 +251,8 @@ impl House {
         (name, value): (&[u8], &[u8]),
         from: IpAddr,
     ) -> Result<Visit, MemoKey> {
-        // The revision is read before the remembered identity. So a change that is acknowledged after the read of the revision takes effect with the
-        // next request at the latest.
+        // The revision is read before the remembered identity. So a change that is acknowledged after the read of the revision takes effect at the
+        // latest with the next request.
         let (at, keys) = (self.parts.source.at(), self.sessions.generation());
         let brought = self.parts.identity_memo.unread(name, value);
         let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,7 +275,7 @@ impl House {
         }
     }
 
-    /// Asks door 2 at the newest revision. This never waits.
+    /// Asks door 2 at the newest revision. This call never waits.
     ///
     /// # Errors
     /// The refusal of door 2, or the slow hash that must still be computed.

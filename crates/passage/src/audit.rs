@@ -1,4 +1,4 @@
-//! The event that every request records, with the same fields for every outcome.
+//! The event that the server records for every request. The event has the same fields for every outcome.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{CredentialId, RequestId, Word};
@@ -19,9 +19,9 @@ pub struct Event {
     pub face: &'static str,
     /// The path of the route in the table of routes.
     pub route: &'static str,
-    /// The method or call, in the words of its protocol.
+    /// The method or call, as its protocol names it.
     pub verb: Word,
-    /// The authid of the client. If door 2 refused, the name that the client sent.
+    /// The authid of the client. If door 2 refused, this is the name that the client sent.
     pub authid: Word,
     /// The datastore.
     pub datastore: String,
@@ -33,11 +33,11 @@ pub struct Event {
     pub door: &'static str,
     /// The refusal's code.
     pub code: &'static str,
-    /// Whether door 2 refused a name or a secret that may be a guess.
+    /// Whether door 2 refused a name or a secret that may be a guess of an attacker.
     pub is_failed_login: bool,
     /// The side that must act on the refusal: client, operator or source.
     pub fault: &'static str,
-    /// The reason for the refusal, in the words for the operator.
+    /// The reason for the refusal, in the text for the operator.
     pub reason: String,
     /// The revision of the facts on which the last door judged.
     pub revision: u64,
@@ -63,13 +63,13 @@ impl Event {
 
 /// The receiver of events.
 pub trait Audit: Send + Sync {
-    /// Records that an API token was used. Called at the first use of a token in each minute. After a change of the facts it can be called
-    /// twice in a minute.
+    /// Records that an API token was used. The server calls this function at the first use of a token in each minute. After a change of the facts,
+    /// the server can call it twice in a minute.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Clocks) {}
 
     /// Records that a session was issued.
     fn issued(&self, _claim: &Claim) {}
 
-    /// Takes one event. An implementation must not block for long on a slow reader, and must not make a request fail.
+    /// Records one event. An implementation must not block for long on a slow reader, and must not make a request fail.
     fn record(&self, event: Event);
 }

@@ -8,8 +8,8 @@ use enfilade_identity::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
 pub enum Credential {
     /// A name and a secret: a password, or the secret of an API token.
     Secret(SecretAsk),
-    /// A name and a secret, from a client that sent an id or another text instead of the account's name. Failures are counted for the text that the
-    /// client sent. So the delay of a failed login does not reveal which account the text stands for.
+    /// A name and a secret, if the client sent an id or another text instead of the account's name. Failures are counted for the text that the client
+    /// sent. So the delay of a failed login does not reveal which account the text stands for.
     NamedSecret(SecretAsk, Word),
     /// The token of a session.
     Session(SessionAsk),
@@ -42,24 +42,24 @@ impl Credential {
 /// A login ticket of the Proxmox face: a session's token in another form.
 #[derive(Debug)]
 pub struct TicketAsk {
-    /// The name of the user in the ticket, as the client sent it. Some clients percent-encode tickets and others do not, and the spelling of a name
-    /// can itself be percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] interpret this text.
+    /// The name of the user in the ticket, as the client sent it. Some clients percent-encode tickets, and others do not. The spelling of a name can
+    /// itself be percent-encoded. So only [`TicketAsk::is_of`] and [`TicketAsk::word`] interpret this text.
     pub userid: String,
     /// The token of the ticket's session.
     pub session: SessionAsk,
-    /// The CSRF token, which a page of another site does not know. It is required for changes.
+    /// The CSRF token, which a page of another site does not know. The CSRF token is required for changes.
     pub csrf: Option<String>,
 }
 
 impl TicketAsk {
-    /// The users that the text in the ticket can mean: as it was sent, and with percent-encoding decoded.
+    /// The users that the text in the ticket can mean. The text is read in two ways: as the client sent it, and with percent-encoding decoded.
     fn readings(&self) -> impl Iterator<Item = Authid> {
         let decoded = percent_decoded(self.userid.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok());
         [Some(self.userid.clone()), decoded].into_iter().flatten().filter_map(|text| text.parse().ok())
     }
 
-    /// Whether the name in the ticket is a name of this user. The name proves nothing, because only the token proves the user. But both must belong
-    /// to the same user.
+    /// Whether the name in the ticket is a name of this user. Only the token proves the user, and the name proves nothing. But the name and the token
+    /// must belong to the same user.
     pub fn is_of(&self, user: &Authid) -> bool {
         self.readings().any(|named| named == *user)
     }

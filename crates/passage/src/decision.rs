@@ -1,5 +1,5 @@
-//! Decisions for other servers: whether a visitor may send a request to an application. Doors 2 and 4 decide. Every protocol that asks for decisions
-//! asks here, so all of them get the same answer.
+//! Decisions for other servers: whether a visitor may send a request to an application. Doors 2 and 4 decide. All protocols that ask for decisions
+//! use these functions, so all protocols get the same answer.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -33,7 +33,7 @@ pub struct Decision {
     pub signed_for: Option<ApplicationName>,
 }
 
-/// What the application may know of a visitor.
+/// The facts about a visitor that the application may know.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     /// The name of the user or token.
@@ -50,7 +50,7 @@ impl House {
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
     pub fn decide_for_everybody(&self, ask: &ApplicationAsk) -> Result<Option<Decision>, Refusal> {
-        // Most requests need a credential. If the memo has the application at the newest revision, that can be said without a view.
+        // Most requests need a credential. If the memo contains the application at the newest revision, this function decides without a view.
         if needs_credential(self.parts.source.newest(), ask, &self.parts.access_memo) {
             return Ok(None);
         }
@@ -90,7 +90,7 @@ pub struct Page<T, K> {
 }
 
 impl<T, K: Clone> Page<T, K> {
-    /// The results among these candidates, at most `most`. `is_cut` says that further candidates may follow.
+    /// Judges these candidates, and returns at most `most` results. `is_cut` says that further candidates may follow.
     fn of(
         candidates: Vec<K>,
         is_cut: bool,
@@ -110,12 +110,12 @@ impl<T, K: Clone> Page<T, K> {
     }
 }
 
-/// The most records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
+/// The maximum number of records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
-    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts. The results have the order of
-    /// the questions. No credential is checked, so nothing here is a permit.
+    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts. The results have the order
+    /// of the questions. No credential is checked, so the results are not permits.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -129,7 +129,7 @@ impl House {
         let mut files = Vec::new();
         self.parts.source.read(|view| {
             for (at, (authid, ask)) in questions.iter().enumerate() {
-                // Most batches ask about one user, or about one user after the other.
+                // Most batches ask about one user, or about several users one after the other.
                 let nth = match last.filter(|(same, _)| *same == authid) {
                     Some((_, nth)) => nth,
                     None => *known.entry(authid).or_insert_with(|| {
@@ -152,7 +152,7 @@ impl House {
         if files.is_empty() {
             return Ok(judged);
         }
-        // A file is judged without a view, and the thread may wait: the ACL of the file may have to be read from the disk.
+        // A file is judged without a view. The thread may wait, because the ACL of the file may have to be read from the disk.
         tokio::task::block_in_place(|| {
             for (at, datastore) in files {
                 if let (Some((authid, ask)), Some(verdict)) = (questions.get(at), judged.get_mut(at))
@@ -165,7 +165,7 @@ impl House {
         Ok(judged)
     }
 
-    /// What doors 3 and 4 decide about reading a file of a datastore.
+    /// The decision of doors 3 and 4 about reading a file of a datastore.
     pub(crate) fn would_read(
         &self,
         principal: &Principal,
@@ -181,7 +181,7 @@ impl House {
         only_file(node.kind())
     }
 
-    /// The users who may make a request, in the order of their ids; at most `most`.
+    /// The users who may make a request, in the order of their ids. Returns at most `most` users.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -220,7 +220,8 @@ impl House {
         })
     }
 
-    /// The paths of an application on which the user may make a request like `ask`: of those on which roles are assigned, and the root. At most `most`.
+    /// The paths of an application on which the user may make a request like `ask`. The function examines the root and the paths on which roles are
+    /// assigned, and returns at most `most` paths.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -269,12 +270,13 @@ impl House {
         principal: &Principal,
         ask: &ApplicationAsk,
     ) -> Result<ApplicationUse, Refusal> {
-        // The service has authenticated the user, so the kind of the credential is not known here.
+        // The service has authenticated the user. So this server does not know the kind of the credential.
         Ok(would_use_briefly(view, self.now(), principal, ask, &self.parts.access_memo)?)
     }
 }
 
-/// Refuses directories: a proxy that is permitted to serve one delivers other objects in its place, such as `index.html`, or the names of all members.
+/// Refuses directories. The reason: a proxy that may serve a directory delivers other objects instead, such as `index.html` or the names of all
+/// members.
 fn only_file(kind: NodeKind) -> Result<(), Refusal> {
     match kind {
         NodeKind::File => Ok(()),
@@ -285,9 +287,9 @@ fn only_file(kind: NodeKind) -> Result<(), Refusal> {
 }
 
 impl Visit {
-    /// Judges the visitor's request to an application. If the facts changed since door 2 admitted the visitor, door 2 is asked again. If the application
-    /// serves the files of a datastore, doors 3 and 4 judge whether the visitor may read the file; with [`CachedOnly`](crate::CachedOnly) the call
-    /// does not wait for the disk.
+    /// Judges the visitor's request to an application. If the facts changed since door 2 admitted the visitor, door 2 is asked again. If the
+    /// application serves the files of a datastore, doors 3 and 4 judge whether the visitor may read the file. With [`CachedOnly`](crate::CachedOnly)
+    /// the call does not wait for the disk.
     ///
     /// # Errors
     /// The refusal of door 4, of door 3, or of door 2 if the credential was revoked meanwhile.
@@ -330,16 +332,16 @@ impl House {
         counted.map_err(|seconds| IdentityRefusal::TooManySignIns { seconds }.into())
     }
 
-    /// Signs a token that tells an application who the visitor is. `payload` is a JSON object.
+    /// Signs a token that tells an application the name of the visitor. `payload` is a JSON object.
     ///
     /// # Errors
-    /// When there is no key.
+    /// When the server has no key for signing.
     pub fn sign_assertion(&self, payload: &str) -> Result<String, Refusal> {
         let signed = self.sessions.ring().and_then(|ring| ring.keys.sign_assertion(payload));
         signed.ok_or(Refusal::Identity(IdentityRefusal::NoKeys))
     }
 
-    /// The public keys with which applications check these tokens.
+    /// The public keys with which applications check the signed tokens.
     pub fn assertion_keys(&self) -> Vec<AssertionPublicKey> {
         self.sessions.ring().map(|ring| ring.keys.assertion_keys()).unwrap_or_default()
     }

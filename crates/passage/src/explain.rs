@@ -23,18 +23,18 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{Door, Read, Refuse, View};
 use enfilade_identity::{Principal, Reach};
 
-/// The answer of one door.
+/// The answer of one door to the question of an explanation.
 #[derive(Clone, Debug)]
 pub struct DoorAnswer {
     /// The door.
     pub door: Door,
-    /// Whether the door grants.
+    /// Whether the door grants the request.
     pub opens: bool,
     /// The code of the refusal, if the door refuses.
     pub code: Option<&'static str>,
     /// The refusal, if the door refuses.
     pub why: Option<Refusal>,
-    /// What the door found, or why it refuses, in one line.
+    /// The result of the door, or the reason for its refusal, in one line.
     pub says: String,
     /// The roles and ACL entries, in the order in which the door checked them.
     pub walk: Vec<String>,
@@ -50,29 +50,29 @@ pub struct Explanation {
     pub remedy: Remedy,
 }
 
-/// The remedy for a refusal of door 4: what would give the principal the right.
+/// The remedy for a refusal of door 4: a change that would give the principal the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// No additional remedy: only the remedy in the table of refusals.
+    /// No additional remedy. Only the remedy in the table of refusals applies.
     #[default]
     OfTheCode,
     /// Another credential. No role gives rights in a datastore to this credential.
     OtherCredential,
-    /// Binding the datastore to this project, which is the project of the credential or session.
+    /// The datastore must be bound to this project, the project of the credential or session.
     Binding(ProjectId),
-    /// A session or credential for this project, because the datastore is bound to this project.
+    /// A session or credential for this project is needed, because the datastore is bound to this project.
     OfOtherProject(ProjectId),
-    /// A session or credential for this project instead of a login without a project. The datastore is bound to this project, and the user has a role
-    /// on it.
+    /// A session or credential for this project is needed instead of a login without a project. The datastore is bound to this project, and the user
+    /// has a role on it.
     OfProject(ProjectId),
-    /// This role on this project. It is the least role that grants the rights.
+    /// This role on this project is needed. It is the least role that grants the rights.
     RoleOnProject(ProjectId, &'static str),
-    /// A new application credential for this project with this role, because the roles of an existing application credential cannot be changed.
+    /// A new application credential for this project with this role is needed: the roles of an existing one cannot be changed.
     NewCredential(ProjectId, &'static str),
-    /// The removal of the role NoAccess on the path from these users and tokens. As long as they have NoAccess, no other role on the path has an
+    /// The role NoAccess on the path must be removed from these users and tokens. As long as they have NoAccess, no other role on the path has an
     /// effect for them.
     WithoutNoAccess(StorePath, Vec<Authid>),
-    /// A role on the path that grants the rights. If `of_token`, the token and its owner both need the role.
+    /// A role on the path that grants the rights is needed. If `of_token`, the token and its owner both need the role.
     Role {
         /// The path.
         path: StorePath,
@@ -81,10 +81,10 @@ pub enum Remedy {
         /// Whether the principal is a token with roles of its own.
         of_token: bool,
     },
-    /// An ACL of the path that grants the rights.
+    /// An ACL of the path that grants the rights is needed.
     Acl(StorePath, AccessMask),
-    /// This role on the path of an application. It is the least role that permits the request. If `of_token`, the token and its owner both need the
-    /// role.
+    /// This role on the path of an application is needed. It is the least role that permits the request. If `of_token`, the token and its owner both
+    /// need the role.
     ApplicationRole {
         /// The path.
         path: RolePath,
@@ -110,7 +110,7 @@ impl Remedy {
 }
 
 impl Explanation {
-    /// Whether every door grants.
+    /// Whether every door grants the request.
     pub fn permits(&self) -> bool {
         self.doors.iter().all(|door| door.opens)
     }
@@ -150,8 +150,8 @@ fn questions<'p>(
 }
 
 impl House {
-    /// What would happen if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, `authid` makes the
-    /// request in a session for the project.
+    /// The answers of the doors if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, `authid`
+    /// makes the request in a session for the project.
     pub fn explain(
         &self,
         authid: &Authid,
@@ -184,7 +184,7 @@ impl House {
     }
 }
 
-/// A walk, and the answers of the doors so far.
+/// A walk, and the answers of the doors until now.
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
@@ -215,7 +215,8 @@ impl Explaining<'_> {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
-            // Nothing was opened yet, so only the root is known to be a directory. A role that suffices for a file also suffices for a directory.
+            // No object was opened until now, so only the root is known to be a directory. A role that suffices for a file also suffices for a
+            // directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
             self.remedy = self.house.role_for(who, name, least_place(path, right), (right, kind));
         }
@@ -262,8 +263,8 @@ impl Explaining<'_> {
             .lacks_secret(authid, project.is_none())
             .or_else(|why| self.refused(why, Vec::new()))?
         {
-            // The next doors are asked nevertheless, as if the principal had a secret, because an operator may assign roles before the principal gets
-            // a secret.
+            // The next doors are asked nevertheless, as if the principal had a secret. The reason: an operator may assign roles before the principal
+            // gets a secret.
             Some(why) => {
                 let _ = self.refused::<()>(why, Vec::new());
             }
@@ -284,7 +285,7 @@ impl Explaining<'_> {
     }
 }
 
-/// A description of the principal, in one line.
+/// Describes the principal in one line.
 fn said_of(who: &Principal) -> String {
     let reach = match &who.reach {
         Reach::Everything => String::new(),
@@ -341,7 +342,7 @@ impl House {
         }
     }
 
-    /// One line that describes a listing of `directory`, if no role makes this directory visible. `None` if the directory is not on the way to an
+    /// Describes in one line a listing of `directory`, if no role makes this directory visible. `None` if the directory is not on the way to an
     /// object on which the principal has a role (`ways.rs`). This function checks neither whether these objects exist nor what their ACLs grant.
     fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
@@ -393,8 +394,8 @@ impl House {
     }
 }
 
-/// The remedy if a role on the project is missing. A user needs the role on the project. An application credential must be replaced by a new one with
-/// the role, because its roles cannot be changed.
+/// The remedy if a role on the project is missing. A user needs the role on the project. An application credential must be replaced by a new
+/// credential with the role, because the roles of an application credential cannot be changed.
 fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> Remedy {
     match who.authid.token {
         Some(_) => Remedy::NewCredential(project, role),
@@ -404,7 +405,7 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
 
 /// The object that a request acts on or creates.
 struct FoundOrNew {
-    /// The object whose roles and ACL decided.
+    /// The object that has the deciding roles and the deciding ACL.
     judged: (StorePath, Subject),
     /// The kind of object that the request creates; `None` if the object exists already.
     creates: Option<NodeKind>,
@@ -438,7 +439,7 @@ fn creates(right: AccessMask) -> Option<NodeKind> {
 }
 
 impl Onlooker<'_> {
-    /// Opens the target, and asks door 4 all questions of a request for this right. Returns the target if door 4 grants all of them.
+    /// Opens the target, and asks door 4 all questions of a request for this right. Returns the target if door 4 grants the right in all answers.
     fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<FoundOrNew, Refusal> {
         if let (Some(kind), false) = (creates(right), path.is_root()) {
             let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent(path))?;
@@ -481,12 +482,12 @@ impl Onlooker<'_> {
     }
 }
 
-/// Why the visitor does not have a right on an object.
+/// The reason why the visitor does not have a right on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// These roles of the visitor do not include the right.
     Role(Vec<Role>),
-    /// These roles of the visitor's token do not include the right. The roles of the token's owner include it.
+    /// These roles of the visitor's token do not include the right, but the roles of the token's owner include it.
     TokenRole(Vec<Role>),
     /// The roles include the right, but the ACL or the mode bits do not grant it.
     Acl,
@@ -497,7 +498,7 @@ pub enum Lack {
 pub struct OwnRights {
     /// All rights of the visitor on the object.
     pub rights: AccessMask,
-    /// Why door 4 refuses the requested right; `None` if door 4 grants it.
+    /// The reason why door 4 refuses the requested right; `None` if door 4 grants it.
     pub lack: Option<Lack>,
     /// The roles and ACL entries that door 4 checked, in order; empty if the visitor may not read the ACL. The lines contain only the names of the
     /// visitor and of the visitor's groups. All other users and groups are shown as SIDs.
@@ -505,7 +506,7 @@ pub struct OwnRights {
 }
 
 impl Stay {
-    /// The visitor's rights on an object, and why door 4 refuses `right`, if it does. A hidden object looks absent.
+    /// The visitor's rights on an object, and the reason if door 4 refuses `right`. A hidden object looks absent.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -538,10 +539,10 @@ impl Stay {
     }
 }
 
-/// Why the visitor does not have the right, according to a refusal of door 4.
+/// The reason why the visitor does not have the right, according to a refusal of door 4.
 ///
 /// # Errors
-/// A refusal that says nothing about the rights: of another door, or because the facts or the ACL could not be read.
+/// A refusal that is not about the rights: a refusal of another door, or a refusal because the facts or the ACL could not be read.
 fn lack_of(
     refusal: Refusal,
     judgement: &Judgement,

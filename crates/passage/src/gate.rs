@@ -35,8 +35,8 @@ pub struct Asker {
     pub failures: u32,
 }
 
-/// A gate with a bounded number of slots and a bounded queue. It never computes the same hash twice at the same time. Its threads end when it is
-/// dropped.
+/// A gate with a bounded number of slots and a bounded queue. The gate never computes the same hash twice at the same time. The threads of the gate
+/// end when the gate is dropped.
 pub struct HashGate {
     shared: Arc<Shared>,
 }
@@ -83,19 +83,19 @@ struct Job<W> {
     progress: watch::Sender<Progress>,
 }
 
-/// Counters of the gate since the start.
+/// Counters of the gate since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GateCounts {
     /// Hashes computed.
     pub computed: u64,
     /// Requests that waited for the computation of another request.
     pub shared: u64,
-    /// Requests refused because the queue was full or the wait too long.
+    /// Requests that were refused because the queue was full or the wait was too long.
     pub turned_away: u64,
 }
 
 impl HashGate {
-    /// A gate with this number of slots, at least one. Each slot has a thread.
+    /// Creates a gate with this number of slots, at least one. Each slot has a thread.
     pub fn new(slots: usize) -> Self {
         let gate = HashGate {
             shared: Arc::new(Shared {
@@ -110,14 +110,14 @@ impl HashGate {
         gate
     }
 
-    /// Changes the number of slots, at least one. Running computations finish.
+    /// Sets the number of slots, at least one. Running computations finish.
     pub fn set_slots(&self, slots: usize) {
         let mut state = self.shared.state();
         state.slots = slots.max(1);
         while state.threads < state.slots {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
-            // If the gate has no thread at all, every request is refused as busy, as with a full queue.
+            // If the gate has no thread, every request is refused as busy, as if the queue were full.
             if thread.is_err() {
                 break;
             }
@@ -159,7 +159,7 @@ impl Drop for HashGate {
     }
 }
 
-/// Waits a bounded time for a slot, and then as long as the hash takes.
+/// Waits for a slot for a bounded time, and then until the hash is computed.
 async fn outcome(mut progress: watch::Receiver<Progress>) -> Option<Outcome> {
     let wait = Duration::from_millis(HASH_WAIT_MILLIS_MAX);
     let begun = progress.wait_for(|progress| *progress != Progress::Waiting);
@@ -321,7 +321,8 @@ mod tests {
             (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
         assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
         assert!(bench.join(4, from(4, 9)).is_none());
-        // Two computations are for addresses with the most failures. The later computation is dropped, and its request gets `Progress::Dropped`.
+        // Two computations are for addresses with the most failures. The later of these two computations is dropped, and its request gets
+        // `Progress::Dropped`.
         let cold = bench.join(5, from(200, 0)).unwrap();
         assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
         let warm = bench.join(6, from(201, 2)).unwrap();
@@ -331,7 +332,7 @@ mod tests {
             order.push(job.work);
             bench.0.end(&job, Progress::Done(Outcome::Differs));
         }
-        assert_eq!(order, [5, 6, 0, 1], "fewest failures first, then the oldest");
+        assert_eq!(order, [5, 6, 0, 1], "the address with the fewest failures, then the oldest computation");
         assert!(
             [&cold, &warm, &flood[0], &flood[1]]
                 .iter()
@@ -391,7 +392,7 @@ mod tests {
         let gate = HashGate::new(0);
         for (slots, threads) in [(1, 1), (4, 4), (2, 2), (0, 1), (3, 3)] {
             gate.set_slots(slots);
-            // If this hangs, threads do not end or are not started.
+            // If this loop never ends, threads do not end or are not started.
             while gate.shared.state().threads != threads {
                 std::thread::yield_now();
             }

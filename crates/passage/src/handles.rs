@@ -1,4 +1,4 @@
-//! What the server keeps in memory for each datastore: its record in an index, and its directory while the directory is open.
+//! The state that the server keeps in memory for each datastore: its record in an index, and its directory while the directory is open.
 
 use crate::refuse::Refusal;
 use enfilade_content::{Fill, Root};
@@ -8,15 +8,15 @@ use enfilade_facts::{Index, Mounts, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The parts of a datastore that are expensive to rebuild: its root while the root is open, and how full the datastore is.
+/// The parts of a datastore that are expensive to rebuild: its root while the root is open, and the used bytes of its quota.
 #[derive(Default)]
 pub(crate) struct Handle {
-    /// How much of the quota is used, if the datastore has a quota.
+    /// The used part of the quota, if the datastore has a quota.
     pub(crate) fill: Fill,
     pub(crate) root: Mutex<OpenRoot>,
 }
 
-/// The open root of a datastore: kept for the next request, or held by running operations. The directory of a datastore is never opened twice,
+/// The open root of a datastore. It is kept for the next request, or running operations hold it. The directory of a datastore is never opened twice,
 /// because the mutex that serialises changes of names belongs to the open directory.
 #[derive(Default)]
 pub(crate) struct OpenRoot {
@@ -41,7 +41,7 @@ impl Handle {
 pub(crate) struct HouseStores {
     pub(crate) index: Index<Stores<Handle>>,
     pub(crate) no_mounts: Mounts,
-    /// The handles of datastores whose root is open.
+    /// The handles of datastores with an open root.
     pub(crate) open: Mutex<HashMap<DatastoreName, Arc<Handle>>>,
 }
 

@@ -1,5 +1,5 @@
 //! Locks of WebDAV. A lock prevents a change unless the visitor took the lock and the request has the token of the lock. If there are several shared
-//! locks, the token of one of them is enough.
+//! locks, the token of one of these locks is enough.
 
 use crate::house::House;
 use crate::lock_owners::to_lock;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct LockTerms {
     /// Whether everything beneath the path is locked, too.
     pub is_deep: bool,
-    /// Whether the lock is exclusive; otherwise it is shared.
+    /// Whether the lock is exclusive. If it is not exclusive, the lock is shared.
     pub is_exclusive: bool,
     /// The client's text about the owner of the lock, as XML.
     pub said: String,
@@ -58,7 +58,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let name = self.datastore.name();
-        // Each iteration either ends a lock whose owner may no longer change the resource, or returns.
+        // Each iteration either ends a lock, if the owner of the lock may no longer change the resource, or returns.
         while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
             self.unless_counts(&lock)?;
         }
@@ -86,7 +86,8 @@ impl Stay {
         Ok(self.locks().at_or_beneath(self.datastore.name(), path)?)
     }
 
-    /// Ends the locks of a resource that was deleted or renamed. The change is already done, so an error goes to the log and not to the client.
+    /// Ends the locks of a resource that was deleted or renamed. The change of the resource is already done, so an error goes to the log and not to
+    /// the client.
     pub(crate) fn end_locks(&self, path: &StorePath, tokens: &[LockToken]) {
         let Err(why) = self.locks().end(tokens) else { return };
         let name = self.datastore.name();
@@ -156,8 +157,8 @@ impl Stay {
         let settled = match existing {
             // Another request may have checked the locks before the new lock was created, and may still be changing a name. So this code waits until
             // no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The conditions of
-            // this request are checked although the new lock exists already. The client did not know the token of the new lock when it wrote the
-            // conditions, so the new lock makes no condition false.
+            // this request are also checked, but the new lock makes no condition false, because the client did not know its token when it wrote the
+            // conditions.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -211,7 +212,7 @@ impl Stay {
         })
     }
 
-    /// The visitor's lock with this token, if it covers the path.
+    /// The visitor's lock with this token, if the lock covers the path.
     fn own_lock(&mut self, path: &StorePath, token: LockToken) -> Result<Lock, Refusal> {
         let user = self.visit.principal().user;
         let locks = self.locks_on(path)?;
@@ -256,8 +257,8 @@ impl Stay {
         Err(Content::NoSuchLock.into())
     }
 
-    /// Releases a lock of the visitor. This needs the right to change the locked resource, so that a credential with fewer rights cannot release the
-    /// lock of another credential of the same user. If no credential of the user has that right any more, the lock ends.
+    /// Releases a lock of the visitor. The visitor must have the right to change the locked resource: a credential with fewer rights must not release
+    /// the lock of another credential of the same user. If no credential of the user has that right any more, the lock ends.
     ///
     /// # Errors
     /// [`Content::NoSuchLock`] if the visitor has no lock with this token that covers the path, or may not see the locked resource. The refusal of
@@ -267,7 +268,7 @@ impl Stay {
         let lock = self.own_lock(path, token)?;
         let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,
-            // The answer is the same as for a lock that ended with its resource.
+            // The client gets the same answer as for a lock that ended with its resource.
             Err(Refusal::Content(_) | Refusal::Access(_)) => {
                 self.counts(&lock)?;
                 return Err(Content::NoSuchLock.into());

@@ -1,4 +1,4 @@
-//! The state of a running server: everything that a walk needs, in named fields. Nothing is global.
+//! The state of a running server: everything that a walk needs, in named fields. The server has no global variables for this state.
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
@@ -30,9 +30,9 @@ pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct SessionTerms {
     /// The lifetime of a token, in seconds.
     pub token_seconds: i64,
-    /// How long after its expiry a service can still validate a token, in seconds.
+    /// How many seconds after its expiry a service can still validate a token.
     pub expired_seconds: i64,
-    /// The number of previous time steps whose passcodes are accepted, too.
+    /// The number of previous time steps with accepted passcodes. The passcode of the present time step is always accepted.
     pub passcode_steps: u64,
 }
 
@@ -56,9 +56,9 @@ pub struct Parts {
     pub source: Arc<dyn Source>,
     /// The clocks.
     pub clock: Clock,
-    /// How often the wall clock was set.
+    /// A function that returns how often the wall clock was set.
     pub clock_sets: ClockSets,
-    /// Which datastores this machine serves.
+    /// The datastores that this machine serves.
     pub place: FleetPlace,
     /// The paths that no datastore may reach.
     pub reserved: Arc<ReservedPaths>,
@@ -70,7 +70,7 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
-    /// Moves the horizon, so that sessions may also be issued in later seconds.
+    /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
     /// The limits.
     pub limits: Limits,
@@ -88,19 +88,19 @@ pub struct Parts {
     pub ledger: Ledger,
     /// The locks of files.
     pub locks: Arc<dyn LockStore>,
-    /// The queue of tokens whose slow hash is to be replaced by a fast one. If the queue is full, the next request with the token tries again.
+    /// The queue of tokens with a slow hash that is to be replaced by a fast hash. If the queue is full, the next request with the token tries again.
     pub upgrades: SyncSender<Upgrade>,
     /// Records the event of every request.
     pub audit: Arc<dyn Audit>,
 }
 
-/// A running Enfilade, as the doors see it.
+/// The state of a running server, as the doors see it.
 pub struct House {
     pub(crate) parts: Parts,
     pub(crate) stores: HouseStores,
     /// The keys of session tokens, and the index of revocations.
     pub(crate) sessions: SessionState,
-    /// Sessions may be issued up to this second, as a change says which this process waited for: every server obeys it.
+    /// Sessions may be issued up to this second. This process waited for the change that says so, and after that wait every server obeys the change.
     pub(crate) issues_until: AtomicI64,
     /// A memo of the states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
@@ -115,9 +115,9 @@ pub struct House {
     mounts: RwLock<Arc<Mounts>>,
 }
 
-/// The size of the memo `bare`, in bytes: enough for some 300,000 files.
+/// The size of the memo `bare`, in bytes. This is enough for some 300,000 files.
 const BARE_BYTES: usize = 8 << 20;
-/// The size of the memo `names`, in bytes: enough for some 350,000 names.
+/// The size of the memo `names`, in bytes. This is enough for some 350,000 names.
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
@@ -126,7 +126,7 @@ impl House {
         self.parts.place.elsewhere(None).map(Cow::into_owned)
     }
 
-    /// Which datastores this machine serves.
+    /// The datastores that this machine serves.
     pub fn place(&self) -> &FleetPlace {
         &self.parts.place
     }
@@ -136,7 +136,7 @@ impl House {
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);
-        // If the system gives no random bytes, these memos remember nothing.
+        // If the system returns no random bytes, these memos remember nothing.
         let is_random = (parts.random)(&mut seed.0);
         let room = |bytes| if is_random { bytes } else { 0 };
         let bare = WordMemo::new(seed, room(BARE_BYTES));
@@ -163,13 +163,13 @@ impl House {
         &self.parts.hash_key
     }
 
-    /// The input of door 2 in addition to the facts.
+    /// The input of door 2, except the facts.
     pub(crate) fn identity_context(&self) -> Context<'_> {
         let Parts { hash_key, identity_memo: memo, .. } = &self.parts;
         Context { hash_key, sessions: &self.sessions, memo }
     }
 
-    /// Replaces the table of mounts. Called whenever the kernel reports a change.
+    /// Replaces the table of mounts. The server calls this function whenever the kernel reports a change.
     pub fn set_mounts(&self, mounts: Mounts) {
         *self.mounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(mounts);
     }
@@ -183,8 +183,8 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// Reads all events of the kernel about changed files. The server calls this function regularly, so that the kernel's queue of events does not
-    /// overflow. After an overflow, the server forgets everything that it remembers about directories.
+    /// Reads all events of the kernel about changed files. The server calls this function regularly, because the kernel's queue of events has a
+    /// limit. If the queue overflows, the server forgets everything that it remembers about directories.
     pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::drain);
     }

@@ -11,8 +11,8 @@ use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
 impl House {
-    /// Asks only door 3. The caller has made sure by other means that its client may know the answer. While the facts do not change, this function
-    /// takes no view and no lock, and makes no system call.
+    /// Asks only door 3. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes
+    /// no view and no lock, and makes no system call.
     ///
     /// # Errors
     /// The door's refusal.
@@ -24,7 +24,8 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// How full the datastore is: its file system, and its quota if it has one. The `AdminPermit` proves that the visitor may know this.
+    /// The used and the free space of the datastore: on its file system, and in its quota if it has a quota. The `AdminPermit` proves that the
+    /// visitor may know these numbers.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.
@@ -38,8 +39,8 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Recounts the content of each datastore with a quota, so that the count includes changes by other processes. A datastore that was never counted
-    /// is skipped.
+    /// Counts the content of each datastore with a quota again, because other processes may have changed it. A datastore that was never counted is
+    /// skipped.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();

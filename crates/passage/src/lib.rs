@@ -1,15 +1,15 @@
-//! Calls doors 2 to 5 for each request, and calls doors again when the facts changed. Also contains the gate that computes slow hashes.
+//! Calls doors 2 to 5 for each request, and calls doors again when the facts changed. This crate also contains the gate that computes slow hashes.
 //!
-//! Start with `walk.rs`: every request goes through its functions. `modes.rs` says what differs for an explanation, a review and the server's own
-//! tasks. `credential.rs` defines what a client presents, `admission.rs` asks door 2 about it, `gate.rs` computes slow hashes, `penalties.rs` delays
-//! clients that fail, `passcodes.rs` limits guesses at passcodes, `accounts.rs` locks users. `sessions.rs` issues and validates sessions, `logins.rs`
-//! judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines what the server keeps in memory for each datastore,
-//! `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs` opens a target, and
-//! checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories. `listing.rs` lists directories, `ways.rs`
-//! shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works on whole trees. `holding.rs` contains
-//! locks, and `properties.rs` properties. `path_state.rs` reads the state on which the conditions of a request are judged. `lock_owners.rs` ends a
-//! lock whose owner may no longer change the locked resource. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` defines the
-//! one event that every request records.
+//! Start with `walk.rs`: every request goes through its functions. `modes.rs` describes the differences for an explanation, a review and the server's
+//! own tasks. `credential.rs` defines the credentials that clients present, `admission.rs` asks door 2 about a credential, `gate.rs` computes slow
+//! hashes, `penalties.rs` delays clients that fail, `passcodes.rs` limits guesses at passcodes, `accounts.rs` locks users. `sessions.rs` issues and
+//! validates sessions, `logins.rs` judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines the state that the
+//! server keeps in memory for each datastore, `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server
+//! itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories.
+//! `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works
+//! on whole trees. `holding.rs` contains locks, and `properties.rs` properties. `path_state.rs` reads the state on which the conditions of a request
+//! are judged. `lock_owners.rs` ends a lock whose owner may no longer change the locked resource. `explain.rs` and `review.rs` compute the answers
+//! that the doors would give. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
@@ -49,7 +49,7 @@ mod administer;
 mod audit;
 mod refuse;
 
-// Re-exports the types of the doors that faces use, so that no face depends on the crate of a door.
+// These types of the doors are re-exported for the faces, because no face may depend on the crate of a door.
 pub use enfilade_access::{
     About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, ApplicationAsk, KnownTo, Lending, Lends,
     Method, MethodClass, NodeKind, ObjectId, Other, POLICY, Party, Refusal as AccessRefusal, Rule,

@@ -30,7 +30,7 @@ impl Stay {
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // A visitor may see a directory without having the right to list it. In that case, this call of door 4 returns the refusal.
+            // A visitor may see a directory without the right to list it. Then this call of door 4 returns the refusal.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -58,7 +58,7 @@ impl Stay {
     }
 }
 
-/// A directory being listed.
+/// A directory during its listing.
 pub struct Listing {
     stay: Stay,
     path: StorePath,
@@ -79,17 +79,17 @@ impl Members {
     }
 }
 
-/// The entries of a directory, as door 5 reads them.
+/// The entries of a directory, as door 5 returns them.
 struct AllMembers {
     listing: enfilade_content::Listing,
     examined: Examined,
 }
 
-/// How the entries of the next batch are examined. Reading the state of an entry is cheap. The server remembers which ACL belongs to a state
+/// How the entries of the next batch are examined. To read the state of an entry takes little time. The server remembers which ACL belongs to a state
 /// ([`enfilade_access::see`]). If no ACL is remembered for the state of an entry, the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Examined {
-    /// Reads the states of a few entries, to find out whether the ACLs of the entries are remembered.
+    /// Reads the states of a few entries. The result shows whether the ACLs of the entries are remembered.
     Sample,
     /// Reads the states of all entries, because most ACLs of the last batch were remembered.
     ByState,
@@ -98,10 +98,10 @@ enum Examined {
 }
 
 impl Examined {
-    /// How the batch after this one is examined. This batch had `entries` entries, and the ACLs of `unread` of them had to be read.
+    /// How the next batch is examined. This batch had `entries` entries, and the ACLs of `unread` of these entries had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The ACLs of the next entries may be remembered. So only a sample is examined next.
+            // The ACLs of the next entries may be remembered. So the next batch is only a sample.
             Examined::ByAcl => Examined::Sample,
             Examined::Sample | Examined::ByState if unread * 2 > entries => Examined::ByAcl,
             Examined::Sample | Examined::ByState => Examined::ByState,
@@ -147,7 +147,7 @@ fn looked_at(house: &House) -> LookedAt<'_> {
     LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
 }
 
-/// The name and the subject of an entry, by which door 4 judges it.
+/// The name and the subject of an entry. Door 4 judges the entry by them.
 fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
 }
@@ -179,7 +179,7 @@ impl Listing {
         }
     }
 
-    /// Asks door 4 again about entries that were shown earlier. Returns those that the visitor may still see.
+    /// Asks door 4 again about entries that were shown earlier. Returns the entries that the visitor may still see.
     ///
     /// # Errors
     /// When the visitor may no longer list the datastore.
@@ -194,7 +194,7 @@ impl Listing {
         Ok(entries)
     }
 
-    /// Whether the last answers of the doors are still valid, because the facts did not change and the permits did not expire. Takes a few
+    /// Whether the last answers of the doors are still valid: the facts did not change, and the permits did not expire. This check takes a few
     /// nanoseconds.
     pub fn is_unchanged(&self) -> bool {
         self.stay.unchanged()
@@ -219,7 +219,7 @@ impl Listing {
         bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
     }
 
-    /// The dead properties of an entry; none if it is gone or was replaced by another object.
+    /// The dead properties of an entry. The result is empty if the entry was removed, or if another object replaced the entry.
     ///
     /// # Errors
     /// When the properties cannot be read, or door 2 or 3 no longer admits the visitor.
@@ -227,7 +227,7 @@ impl Listing {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.state(house.bare.key("properties of"));
         let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
-        // The state was taken before the properties were read. If the properties change in between, the entry has another state afterwards.
+        // The state was read before the properties. If the properties change between the two reads, the entry has another state afterwards.
         let properties = self.stay.properties(&found)?;
         if let (true, Some(state)) = (properties.is_empty(), state) {
             house.bare.put(state, true);
@@ -296,8 +296,8 @@ impl Listing {
         }
     }
 
-    /// The first `at_most` visible entries after the place `after`, in the order of [`Rank`]. Returns the place of the last one if further visible
-    /// entries follow. Only the names of the other entries are read. May be called only before the first batch is read.
+    /// The first `at_most` visible entries after the place `after`, in the order of [`Rank`]. Returns the place of the last returned entry if further
+    /// visible entries follow. For the other entries, only the names are read. This function may be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -307,7 +307,7 @@ impl Listing {
         after: Option<Rank>,
     ) -> Result<(Vec<Entry>, Option<Rank>), Refusal> {
         let Listing { stay, path, members } = self;
-        // One more, to learn whether further ones follow.
+        // The function asks for one entry more than `at_most`. If this entry exists, further entries follow.
         let mut entries = match members {
             Members::All(members) => members.in_order(stay, path, at_most + 1, after)?,
             Members::OnWays(members) => {
@@ -327,7 +327,7 @@ impl Listing {
     }
 
     /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise the
-    /// caller uses [`Listing::next_batch`]. May be called only before the first batch is read.
+    /// caller uses [`Listing::next_batch`]. This function may be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -354,7 +354,7 @@ impl AllMembers {
         at_most: usize,
     ) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&stay.visit.house);
-        // The time is read first, so that every later change is noticed.
+        // The time is read before the names, because then every later change is noticed.
         let at = looked_at(&house);
         let examined = self.examined;
         let mut entries = match examined {
@@ -386,7 +386,8 @@ impl AllMembers {
         Ok(Some(batch.shown()))
     }
 
-    /// The first `wanted` visible entries after a place, in their order. Names are looked at in portions that grow, because some may be hidden.
+    /// The first `wanted` visible entries after a place, in their order. Names are examined in portions that grow, because some entries may be
+    /// hidden.
     fn in_order(
         &mut self,
         stay: &mut Stay,
@@ -437,7 +438,7 @@ impl AllMembers {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads the ACLs of unread entries by name where that is possible. Then door 4 judges each entry whose ACL was read.
+    /// Reads the ACLs of unread entries by name, where this is possible. Then door 4 judges each entry whose ACL was read.
     fn read_by_name(
         &self,
         (stay, path): (&mut Stay, &StorePath),
@@ -468,7 +469,7 @@ impl AllMembers {
         }
     }
 
-    /// Opens and judges the entries that are still unread, and keeps the visible ones in their order.
+    /// Opens and judges the entries that are still unread, and keeps the visible entries in their order.
     fn open_unread(
         &mut self,
         (stay, path): (&mut Stay, &StorePath),
@@ -482,7 +483,7 @@ impl AllMembers {
             }
             match self.listing.look(std::mem::take(&mut entry.name), at)? {
                 Some(looked) => opened.push(looked),
-                // The entry is gone.
+                // The entry was removed.
                 None => *sight = Sight::Hidden,
             }
         }

@@ -1,6 +1,6 @@
-//! Whether a lock still counts. A lock counts as long as its owner may change the locked resource. Otherwise the server ends the lock, because an
-//! owner who lost the account, the role or the trust cannot release the lock. The server checks this only when the lock prevents a change by another
-//! user, or when the lock is to be released or shown.
+//! Decides whether a lock still counts. A lock counts as long as its owner may change the locked resource. The server ends a lock that does not
+//! count, because an owner who lost the account, the role or the trust cannot release the lock. The server makes this check only when the lock
+//! prevents a change by another user, or when the lock is to be released or shown.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -72,7 +72,7 @@ impl Stay {
         Ok(false)
     }
 
-    /// Writes a line of the audit log about locks that the server ends by itself.
+    /// Writes a line to the audit log about locks that the server ends without a request for it.
     pub(crate) fn record_end_of_lock(&self, path: &StorePath, verdict: &'static str, reason: String) {
         let visit = &self.visit;
         visit.house.audit().record(Event {
@@ -88,7 +88,8 @@ impl Stay {
         });
     }
 
-    /// Whether any session of a lock's owner may change the locked resource. Also true if this cannot be determined, so that the lock counts.
+    /// Whether any session of a lock's owner may change the locked resource. Also true if this cannot be determined, because the lock must count in
+    /// that case.
     fn owner_may_change(&self, lock: &Lock) -> bool {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);
@@ -113,7 +114,7 @@ impl Stay {
         !owners.iter().all(|owner| self.would_lock(owner, &lock.path).is_err_and(is_lost))
     }
 
-    /// Checks that a principal could lock the object at a path, or could create a file there if nothing exists.
+    /// Checks that a principal could lock the object at a path. If there is no object, checks that the principal could create a file at the path.
     fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
         let mut owner = Onlooker::new(&self.visit.house, principal, (&self.datastore, &self.root));
         match owner.reach(path, Blocking) {

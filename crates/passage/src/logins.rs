@@ -1,5 +1,5 @@
-//! Logins to Identity v3, with one method or several. A login that satisfies the rules of its user gets a session. Any other login gets a receipt, so
-//! that the client can present the missing methods in a later request.
+//! Logins to Identity v3, with one or several methods. A login that satisfies the rules of its user gets a session. Any other login gets a receipt.
+//! With the receipt, the client can present the missing methods in a later request.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
-    /// The names whose delays end when the login is complete.
+    /// The names that are no longer delayed when the login is complete.
     named: Vec<Word>,
 }
 
@@ -28,7 +28,7 @@ pub struct Arrival {
 pub struct IssuedReceipt {
     /// The text of the receipt. It is a secret until the receipt expires.
     pub receipt: String,
-    /// The user, the methods and the times of the receipt. This is not the session of a token: the text of the receipt is not accepted as a token.
+    /// The user, the methods and the times of the receipt. The text of the receipt is not accepted as a token.
     pub session: Session,
     /// The rules of the user that contain at least one of the proven methods.
     pub required: Vec<Vec<String>>,
@@ -52,7 +52,8 @@ impl House {
                     self.parts.penalties.succeeded(|| named.clone(), self.now());
                     (Login::from(&self.welcome(identity, from).identity), Vec::new())
                 }
-                // The login is not complete, so the delays of the name continue. Otherwise a client with the password could guess passcodes faster.
+                // The login is not complete, so the delays of the name continue. Otherwise a client that has the password could guess passcodes
+                // faster.
                 Err(unfinished) => (Login::from(unfinished), vec![named.clone(), ask.authid.to_word()]),
             },
             other => (Login::from(&self.admit(other, from).await?.identity), Vec::new()),
@@ -69,7 +70,7 @@ impl House {
         Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
     }
 
-    /// Begins a login with a passcode. The caller has stored that the passcode was used, so nobody can use it again.
+    /// Begins a login with a passcode. The caller has stored the use of the passcode. So the passcode cannot be used again.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
         let named = vec![named, login.authid().to_word()];
@@ -78,10 +79,10 @@ impl House {
 }
 
 impl Arrival {
-    /// Adds a passcode. The caller has stored that the passcode was used.
+    /// Adds a passcode. The caller has stored the use of the passcode.
     ///
     /// # Errors
-    /// When it is the passcode of another user.
+    /// When the passcode belongs to another user.
     pub fn with_passcode(self, passcode: Passcode) -> Result<Self, Refusal> {
         Ok(Arrival { login: self.login.with_passcode(passcode)?, ..self })
     }
@@ -89,7 +90,7 @@ impl Arrival {
     /// Adds the methods of a receipt.
     ///
     /// # Errors
-    /// When it is the receipt of another user.
+    /// When the receipt belongs to another user.
     pub fn with_receipt(self, receipt: Receipt) -> Result<Self, Refusal> {
         Ok(Arrival { login: self.login.with_receipt(receipt)?, ..self })
     }
@@ -116,7 +117,7 @@ impl Arrival {
         Ok(enfilade_identity::issue(view, now, basis(&login), lifetime, own, &context))
     }
 
-    /// Whether [`Arrival::issue`] would succeed. Issues nothing.
+    /// Whether [`Arrival::issue`] would succeed. This function issues nothing.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -145,8 +146,8 @@ impl Arrival {
         Ok(made)
     }
 
-    /// Issues the session of a browser in which the user signs in: at the page for signing in, or at the console. The session has no token: its claim
-    /// must be stored, with the secret of a cookie.
+    /// Issues the session of a browser in which the user signs in: at the page for signing in, or at the console. The session has no token. So the
+    /// caller must store the claim of the session, with the secret of a cookie.
     ///
     /// # Errors
     /// As [`Arrival::issue`].
@@ -173,7 +174,8 @@ impl Arrival {
         }
     }
 
-    /// Issues a receipt if the methods do not satisfy the rules of the user; `None` if they do. No receipt is issued for an API token or a session.
+    /// Issues a receipt if the methods do not satisfy the rules of the user. Returns `None` if the methods satisfy the rules. No receipt is issued
+    /// for an API token or a session.
     ///
     /// # Errors
     /// The refusal of door 2.

@@ -1,5 +1,5 @@
 //! The modes of a walk through the doors. A mode is the purpose of a walk. The doors and their order are the same in every mode. A mode determines
-//! which principal the doors judge, whether the ledger counts the operation, and what the walk holds during the operation.
+//! which principal the doors judge, whether the ledger counts the operation, and which value the walk holds during the operation.
 //!
 //! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation
 //! that the ledger counts.
@@ -16,14 +16,14 @@ use std::sync::Arc;
 pub(crate) trait Mode {
     /// The value that the walk keeps while it is in the datastore.
     type Operation;
-    /// Whether door 4 is asked about a principal. This question needs a view. Without a principal, the walk can use the index of datastores instead
-    /// of a view, if the index has the newest revision.
+    /// Whether door 4 is asked about a principal. This question needs a view. A mode without a principal can use the index of datastores instead of a
+    /// view, if the index has the newest revision.
     const HAS_PRINCIPAL: bool = false;
 
-    /// Enters the operation into the ledger, if operations of this mode are counted; `None` if there is no such datastore.
+    /// Enters the operation into the ledger, if operations of this mode are counted. Returns `None` if there is no such datastore.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
-    /// The principal that is judged, if there is one. A request asks door 2 again on this view if the facts changed.
+    /// The principal that is judged, if the mode has a principal. A request asks door 2 again on this view if the facts changed.
     fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {
         Ok(None)
     }
@@ -70,7 +70,7 @@ impl Mode for Housekeeping {
     }
 }
 
-/// Like [`Housekeeping`], but without the handle. So threads that only look up a datastore do not write to the shared reference count of its handle.
+/// Like [`Housekeeping`], but without the handle. So threads that only look up a datastore do not write to the shared reference count of the handle.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

@@ -1,9 +1,9 @@
-//! Limits how often a client can guess passcodes. A passcode has only six digits, and a check takes microseconds. So without a limit for each user, a
-//! client that knows the password and has many addresses would find a right passcode.
+//! Limits how often a client can guess passcodes. A passcode has only six digits, and a check takes microseconds. Without a limit for each user, a
+//! client with the password and with many addresses could find a right passcode.
 //!
-//! The passcodes of a user are judged one after the other, and a wrong one is counted before the next one is judged. After [`WRONG_MAX`] wrong
-//! passcodes, no passcode of the user is judged until the window ends. Logins in which another method was proven are counted separately: otherwise a
-//! stranger could keep a user out by sending wrong passcodes.
+//! The passcodes of a user are judged one after the other. A wrong passcode is counted before the next passcode is judged. After [`WRONG_MAX`] wrong
+//! passcodes, no passcode of the user is judged until the window ends. Logins in which another method was proven are counted separately, because
+//! otherwise a stranger could lock out a user by sending wrong passcodes.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::UserId;
@@ -13,7 +13,8 @@ use tokio::sync::{Mutex, MutexGuard};
 const WINDOW: u64 = 10 * 60_000;
 /// The maximum number of wrong passcodes of a user in a window.
 const WRONG_MAX: u32 = 5;
-/// The number of users whose passcodes can be judged at the same time. Users with the same last byte of the id wait for each other.
+/// The number of slots. The passcodes of users in different slots can be judged at the same time. Users with the same last byte of the id have the
+/// same slot, and wait for each other.
 const SLOTS: usize = 256;
 
 /// The wrong passcodes of a user in a window.
@@ -43,7 +44,7 @@ pub(crate) struct Turn<'p> {
 }
 
 impl Passcodes {
-    /// Waits until no other request judges a passcode of the user. Never returns `None`, because every user has a slot.
+    /// Waits until no other request judges a passcode of the user. This function never returns `None`, because every user has a slot.
     pub(crate) async fn turn(&self, user: UserId, is_proven: bool) -> Option<Turn<'_>> {
         let last = user.bytes().last().copied().unwrap_or_default();
         let wrong = self.0.get(usize::from(last))?.lock().await;

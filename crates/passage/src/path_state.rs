@@ -1,4 +1,4 @@
-//! The state of a path, for the conditions of a request: whether there is an object, its entity tag, and its locks.
+//! The state of a path, which is needed for the conditions of a request: whether there is an object, its entity tag, and its locks.
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
@@ -11,8 +11,8 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 pub struct PathState {
     /// Whether the path leads to an object that the visitor may see.
     pub is_there: bool,
-    /// The state of a file, for entity tags. For a directory this is `None`, because the state of a directory also changes when a member changes that
-    /// the visitor may not see.
+    /// The state of a file, for entity tags. `None` for a directory: the state of a directory also changes when a member changes that the visitor may
+    /// not see.
     pub validator: Option<String>,
     /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,
@@ -21,7 +21,7 @@ pub struct PathState {
 }
 
 impl Stay {
-    /// The state of a path, on which the conditions of a request are judged.
+    /// The state of a path. The conditions of a request are checked against this state.
     ///
     /// # Errors
     /// When the locks cannot be read, or door 2 or 3 no longer admits the visitor.

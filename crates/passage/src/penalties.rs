@@ -1,9 +1,9 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
-//! With these penalties no client can lock out another user: no account is blocked, and a login with a remembered secret is not delayed. The table
-//! has a fixed size. Failures are counted under the name or id that the client sent, not under the user that has this name or id. So the delay is the
-//! same whether or not a user of that name or id exists. Each spelling of a name is the same word ([`Authid::to_word`]), so a client gets no further
-//! guesses by writing a name in another way.
+//! No client can lock out another user with these penalties: no account is blocked, and a login with a remembered secret is not delayed. The table
+//! has a fixed size. Failures are counted under the name or id that the client sent, and not under the user with this name or id. So the delay is the
+//! same whether or not a user with that name or id exists. All spellings of a name are the same word ([`Authid::to_word`]). So a client gets no
+//! further guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Authid, Word, shortened};
@@ -20,9 +20,9 @@ const WINDOW: u64 = 60_000;
 const ADDRESS_FAILURES_MAX: u32 = 20;
 /// The number of failures in a window after which a network is blocked. A network is a /24, or a /48 for IPv6.
 const NETWORK_FAILURES_MAX: u32 = 200;
-/// The first block of an address, in milliseconds. Each further block is twice as long as the one before.
+/// The length of the first block of an address, in milliseconds. Each further block is twice as long as the block before.
 const BAR: u64 = 60_000;
-/// The longest block, in milliseconds. If an address has no failures for twice `BAR_MAX`, its next block is as short as its first block.
+/// The maximum length of a block, in milliseconds. If an address has no failures for twice `BAR_MAX`, its next block is as short as its first block.
 const BAR_MAX: u64 = 15 * 60_000;
 /// The delays for the failures of a name in a window, in seconds: for the first, the second, the third, and every later failure.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
@@ -37,7 +37,7 @@ struct Entry {
     key: Option<MemoKey>,
     /// The address, network or name, for [`Penalties::list`].
     subject: Option<Subject>,
-    /// The tick at which the window began. `failures` is the number of failures since then.
+    /// The tick at which the window began. `failures` is the number of failures since this tick.
     window: u64,
     failures: u32,
     /// The number of blocks so far. `until` is the tick at which the present block ends.
@@ -91,7 +91,7 @@ pub struct Penalties {
     last: AtomicU64,
 }
 
-/// Counters since the start.
+/// Counters since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PenaltyCounts {
     /// Failed logins.
@@ -101,13 +101,13 @@ pub struct PenaltyCounts {
 }
 
 impl Penalties {
-    /// A table without failures.
+    /// Creates a table without failures.
     pub fn new(seed: MemoSeed) -> Self {
         let sets = (0..ENTRIES / WAYS).map(|_| Mutex::default()).collect();
         Penalties { sets, ..Self::none(seed) }
     }
 
-    /// A table that counts nothing and delays nobody.
+    /// Creates a table that counts no failure and delays no client.
     pub fn none(seed: MemoSeed) -> Self {
         let zero = || AtomicU64::new(0);
         Penalties { seed, sets: Box::default(), failed: zero(), barred: zero(), last: zero() }
@@ -145,7 +145,7 @@ impl Penalties {
         self.with(place.key, |entry| if entry.window + WINDOW < now.tick_millis { 0 } else { entry.failures })
     }
 
-    /// Counts a failure; returns the delay of the answer.
+    /// Counts a failure, and returns the delay of the answer.
     pub fn failed(&self, from: IpAddr, said: &str, now: Clocks) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let now = now.tick_millis;
@@ -174,8 +174,8 @@ impl Penalties {
         Duration::from_secs(DELAYS.get(step).copied().unwrap_or(0))
     }
 
-    /// Ends the delays of a name after a successful login. The failures of the address still count. Otherwise a client could log in to its own
-    /// account between guesses at the secrets of others, and never be blocked.
+    /// Ends the delays of a name after a successful login. The failures of the address still count. Otherwise a client that guesses secrets of other
+    /// users could log in to its own account between the guesses, and would never be blocked.
     pub fn succeeded(&self, said: impl FnOnce() -> Word, now: Clocks) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
@@ -190,8 +190,8 @@ impl Penalties {
         found
     }
 
-    /// Forgets failures: those of an address and its network, or those of a name; with `None`, all failures. A name can be given in any spelling, or
-    /// in the form in which [`Penalties::list`] shows the name. Returns the penalties that ended.
+    /// Forgets failures: the failures of an address and its network, or the failures of a name. With `None`, forgets all failures. A name can be
+    /// given in any spelling, or in the form in which [`Penalties::list`] shows the name. Returns the penalties that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -256,8 +256,7 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key takes the place of another entry in the same set: the entry whose last failure or block is
-    /// the oldest.
+    /// Calls `change` with the entry of a key. A new key replaces another entry in the same set: the entry whose last failure or block is the oldest.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();
@@ -294,7 +293,7 @@ impl Entry {
         *self = Entry { key: self.key, ..Entry::default() };
     }
 
-    /// The present penalty of the entry's subject, if there is one.
+    /// The present penalty of the entry's subject, if the subject has a penalty.
     fn penalty(&self, now: u64) -> Option<Penalty> {
         let subject = self.subject.clone()?;
         let is_refused = now < self.until;
@@ -446,7 +445,7 @@ mod tests {
             fail("ä@pam");
             assert_eq!(penalties.clear(Some(spelling), now(1)).len(), 1, "{spelling}");
         }
-        // An id that is not written like an authid is cleared as the list shows it.
+        // An id that does not have the form of an authid is cleared by the text that the list shows.
         penalties.failed(ip(HERE), "a%20b", now(0));
         assert_eq!(penalties.clear(Some("a%20b"), now(1)).len(), 1);
     }

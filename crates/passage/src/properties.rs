@@ -1,4 +1,4 @@
-//! Dead properties of WebDAV: those that clients set.
+//! Dead properties of WebDAV. Clients set these properties.
 
 use crate::refuse::Refusal;
 use crate::walk::{Found, Stay};
@@ -6,7 +6,7 @@ use enfilade_content::{Blocking, LockToken, Property, PropertyChange, Touches};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// The dead properties of an object; none if the visitor may not read them.
+    /// The dead properties of an object. The result is empty if the visitor may not read the properties.
     ///
     /// # Errors
     /// When the properties cannot be read.
@@ -17,7 +17,7 @@ impl Stay {
         }
     }
 
-    /// Changes dead properties, all or none.
+    /// Changes dead properties. The function makes all changes, or no change.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -32,7 +32,7 @@ impl Stay {
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
             self.unless_locked(path, Touches::Content, tokens)?;
             self.if_still()?;
-            // If the path now leads to another object, that object does not have the new properties, so the request is refused.
+            // The path may lead to another object now. That object does not have the new properties, so the request is refused.
             Ok(self.root.still_leads_to(path, &found.node)?)
         })
     }

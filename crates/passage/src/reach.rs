@@ -1,6 +1,6 @@
-//! Inside a datastore: how a target is opened, and the questions to door 4 that several verbs ask. If the datastore checks traverse, door 4 judges
-//! every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. Door 4 grants a permit to
-//! a request. An explanation, a review and the check of a lock's owner get only an answer from door 4.
+//! The part of a walk inside a datastore: opening a target, and the questions to door 4 that several verbs ask. If the datastore checks traverse,
+//! door 4 judges every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. Door 4
+//! grants a permit to a request. An explanation, a review and the check of a lock's owner get only an answer from door 4.
 
 use crate::house::House;
 use crate::refuse::Refusal;
@@ -14,7 +14,7 @@ use enfilade_identity::Principal;
 
 /// A principal that asks door 4 about objects in a datastore.
 pub(crate) trait Inside {
-    /// What door 4 returns when it grants.
+    /// The result that door 4 returns when it grants.
     type Granted;
 
     /// The directory of the datastore.
@@ -142,7 +142,7 @@ pub(crate) trait Inside {
     }
 }
 
-/// Returns `None` for an absent object, which is not an error for the callers.
+/// Returns `None` for an absent object. The callers do not treat an absent object as an error.
 pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
     match node {
         Ok(node) => Ok(Some(node)),
@@ -151,7 +151,7 @@ pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refus
     }
 }
 
-/// A principal that presented no credential. Door 4 answers the questions of an onlooker, but grants no permit.
+/// A principal that presented no credential. Door 4 answers questions about an onlooker, but grants no permit.
 pub(crate) struct Onlooker<'a> {
     pub(crate) house: &'a House,
     pub(crate) principal: &'a Principal,

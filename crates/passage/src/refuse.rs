@@ -1,4 +1,4 @@
-//! The refusal of a request by any door. Its text and code are those of the door.
+//! A refusal of a request by any door. The text and the code of the refusal are those of the door.
 
 use enfilade_content::Refusal as Content;
 use enfilade_facts::vocabulary::StorePath;
@@ -15,7 +15,7 @@ pub enum Stands {
     Source,
 }
 
-/// A refusal of one of the doors 2 to 5. The enum is exhaustive, so that a face does not compile if it has no status for a new variant.
+/// A refusal of one of the doors 2 to 5. The enum is exhaustive: if a face has no status for a new variant, the face does not compile.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// A refusal of door 2.
@@ -30,8 +30,8 @@ pub enum Refusal {
     /// A refusal of door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// A refusal that concerns not the target of the request but another object, such as the parent directory, or the source of a COPY. The refusal
-    /// can come from any door.
+    /// A refusal that is not about the target of the request but about another object, such as the parent directory, or the source of a COPY. The
+    /// refusal can come from any door.
     #[error("{why}")]
     About {
         /// The object that the refusal is about.
@@ -64,7 +64,7 @@ impl Refusal {
         }
     }
 
-    /// The directory in which an object would be created, if the refusal is about this directory. The path is the one in the request, so the path
+    /// The directory in which an object would be created, if the refusal is about this directory. The path is the path in the request. So the path
     /// does not reveal whether the directory is absent or hidden.
     pub fn directory(&self) -> Option<&StorePath> {
         match self {
@@ -110,7 +110,7 @@ impl Refuse for Refusal {
 }
 
 impl From<SourceError> for Refusal {
-    /// If the facts cannot be read, no principal is known, so the refusal is one of door 2.
+    /// If the facts cannot be read, no principal is known. So the refusal is a refusal of door 2.
     fn from(error: SourceError) -> Self {
         Refusal::Identity(enfilade_identity::Refusal::Facts(error))
     }

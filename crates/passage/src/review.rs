@@ -1,4 +1,4 @@
-//! Reviews: what many principals may do with everything in a tree. A review goes through the doors like a request (`walk.rs`, `reach.rs`) for each
+//! Reviews: the rights of many principals on all objects of a tree. A review goes through the doors like a request (`walk.rs`, `reach.rs`) for each
 //! principal, and asks door 4 about each object. Door 4 grants no permit for a review.
 
 use crate::house::House;
@@ -20,18 +20,18 @@ pub struct Reviewed<'r> {
     pub path: &'r StorePath,
     /// The kind of the object.
     pub kind: NodeKind,
-    /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for this right alone would be
-    /// granted. There are no rights if the principal may not traverse a directory above the object. On a hidden object there are at most the rights
-    /// to add entries to a directory and to traverse it.
+    /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for only this right would be granted.
+    /// There are no rights if the principal may not traverse a directory above the object. If the object is hidden, the list contains at most the
+    /// rights to add entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
-    /// What is damaged in the ACL of the object; `None` if the ACL is not damaged. If the ACL is damaged, no principal has a right on the object.
+    /// The damage in the ACL of the object; `None` if the ACL is not damaged. If the ACL is damaged, no principal has a right on the object.
     pub trouble: Option<&'r str>,
 }
 
 impl House {
-    /// Calls `each` for a path and for everything beneath it, sorted by name, with the rights of the principals in `people`. The memory that a review
-    /// needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment
-    /// when the review reaches it. The review ends early if `each` breaks.
+    /// Calls `each` for the object at a path and for everything beneath it, sorted by name. `each` gets the rights of the principals in `people`. The
+    /// memory that a review needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest
+    /// facts at the moment when the review reaches it. The review ends early if `each` returns `Break`.
     ///
     /// # Errors
     /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.
@@ -60,8 +60,8 @@ impl House {
         {
             return Ok(());
         }
-        // `each` is called for all members of a directory first, and then for the members of each subdirectory. Each subdirectory is opened again to
-        // list its members, so that the review does not keep all subdirectories open.
+        // `each` is called for all members of a directory, and after that for the members of each subdirectory. Each subdirectory is opened again for
+        // the listing of its members. So the review does not keep all subdirectories open.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
         if top.kind() == NodeKind::Directory {
             further.push((path.clone(), passes));
@@ -69,7 +69,7 @@ impl House {
         while let Some((path, passes)) = further.pop() {
             let directory = match root.find(&path, Blocking) {
                 Ok(node) => node,
-                // The directory was removed meanwhile.
+                // The directory was removed after its name was read.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
@@ -126,7 +126,7 @@ impl House {
     }
 }
 
-/// For each principal, whether it may traverse every directory above the path.
+/// For each principal, whether the principal may traverse every directory above the path.
 fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool>, Refusal> {
     let reaches = |person: &mut Onlooker<'_>| match person.reach(path, Blocking) {
         Ok(_) => Ok(true),
@@ -136,7 +136,7 @@ fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool
     people.iter_mut().map(reaches).collect()
 }
 
-/// For each principal, whether it may traverse the directory and every directory above.
+/// For each principal, whether the principal may traverse the directory and every directory above it.
 fn who_passes(
     people: &mut [Onlooker<'_>],
     path: &StorePath,

@@ -1,4 +1,4 @@
-//! Issues sessions, and validates a session for a service that asks.
+//! Issues sessions, and validates sessions for other services.
 
 use crate::house::{House, SessionTerms};
 use crate::refuse::Refusal;
@@ -29,7 +29,7 @@ impl std::fmt::Debug for IssuedToken {
     }
 }
 
-/// What a sealed session is used for. Tokens and receipts have different keys.
+/// The use of a sealed session. Tokens and receipts have different keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A session's token.
@@ -39,19 +39,19 @@ pub(crate) enum Purpose {
 }
 
 impl House {
-    /// Replaces the Fernet keys. Called each time after the key repository was read. `None` means that the key repository cannot be read. Without
-    /// keys, every token is refused.
+    /// Replaces the Fernet keys. The server calls this function each time after it read the key repository. `None` means that the key repository
+    /// cannot be read. Without keys, every token is refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }
 
-    /// Sixteen random bytes for a new id; `None` if the system gives no random bytes.
+    /// Sixteen random bytes for a new id; `None` if the system returns no random bytes.
     pub fn random(&self) -> Option<[u8; 16]> {
         let mut random = [0; 16];
         (self.parts.random)(&mut random).then_some(random)
     }
 
-    /// How long sessions last.
+    /// The lifetimes of sessions.
     pub fn session_terms(&self) -> SessionTerms {
         self.parts.session_terms
     }
@@ -65,8 +65,8 @@ impl House {
         count?.or(Ok(0))
     }
 
-    /// Issues a session for an OAuth consumer that signed the request with an access token. It is a session of the user who delegated roles to the
-    /// consumer. The consumer may present a receipt, which proves methods of this user.
+    /// Issues a session for an OAuth consumer that signed the request with an access token. The session belongs to the user who delegated roles to
+    /// the consumer. The consumer may present a receipt, which proves methods of this user.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -87,7 +87,7 @@ impl House {
         Ok(made)
     }
 
-    /// Moves the horizon: commits that sessions may be issued up to this second. In a fleet, all members know it afterwards.
+    /// Moves the horizon: commits that sessions may be issued up to this second. In a fleet, all members know the new horizon afterwards.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
@@ -136,8 +136,8 @@ impl House {
             match self.parts.source.read(|view| judge(view, now, own))?? {
                 Ok(session) => {
                     let second = session.claim.issued_at;
-                    // The horizon of the view may be one that another member does not know yet: that member would refuse the session. A change that writes
-                    // nothing waits for the one that moved the horizon.
+                    // Another member of the fleet may not know the horizon of this view yet. That member would refuse the session. So this process
+                    // commits a change that writes nothing: the commit waits until all members know the earlier change, which moved the horizon.
                     if self.issues_until.load(Ordering::Relaxed) < second {
                         self.move_horizon(now, second).await?;
                     }
@@ -176,7 +176,7 @@ impl Visit {
         house.make(Purpose::Token, judge).await
     }
 
-    /// Issues a session for a user who signed a request to another service with an EC2 key; that service asks for the session. The visitor is that
+    /// Issues a session for a user who signed a request to another service with an EC2 key. That service asks for the session. The visitor is that
     /// service, and the `ApiPermit` allows the service to ask.
     ///
     /// # Errors
@@ -194,8 +194,8 @@ impl Visit {
         Ok(made)
     }
 
-    /// Returns the session of another user's token, for a service that asks. With `allow_expired`, an expired token is accepted until the configured
-    /// time after its expiry has passed.
+    /// Returns the session of another user's token, for a service. With `allow_expired`, an expired token is accepted until the configured time after
+    /// its expiry has passed.
     ///
     /// # Errors
     /// The refusal of door 2 for that token.

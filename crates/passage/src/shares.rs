@@ -1,6 +1,6 @@
 //! Each user's share of three resources: threads that wait for file systems, directory pages, and memory for unsent answers. A directory page holds
-//! all names of a directory in memory until the names are sent. A user who needs more than the share waits until other work of the same user ends.
-//! Other users do not wait.
+//! all names of a directory in memory until the names are sent. If a user has used the whole share, further work of the user waits until other work
+//! of the same user ends. Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -16,7 +16,7 @@ pub(crate) struct Shares(Mutex<HashMap<UserId, Arc<Places>>>);
 struct Places {
     threads: Arc<Semaphore>,
     pages: Arc<Semaphore>,
-    /// One permit of the semaphore is one byte.
+    /// Each permit of the semaphore stands for one byte.
     answers: Arc<Semaphore>,
 }
 
@@ -56,12 +56,12 @@ impl Shares {
 impl Share {
     /// Waits until the user's share has a free thread.
     pub async fn turn(self) -> Turn {
-        // The semaphore is never closed, so this never fails.
+        // The semaphore is never closed, so this call never fails.
         let place = Arc::clone(&self.places.threads).acquire_owned().await.ok();
         Turn(place, self)
     }
 
-    /// Waits until the user's share has room for one more directory page.
+    /// Waits until the user's share has space for a further directory page.
     pub async fn page(self) -> Turn {
         let place = Arc::clone(&self.places.pages).acquire_owned().await.ok();
         Turn(place, self)
@@ -73,7 +73,7 @@ impl Share {
         Turn(place, self)
     }
 
-    /// Like [`Share::answer`], but never waits. Returns the share unchanged if the call would have to wait.
+    /// Like [`Share::answer`], but never waits. If the call would have to wait, it returns the share unchanged.
     pub fn answer_now(self, bytes: u32) -> Result<Turn, Share> {
         match Arc::clone(&self.places.answers).try_acquire_many_owned(bytes) {
             Ok(place) => Ok(Turn(Some(place), self)),
@@ -85,7 +85,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut all = self.shares.all();
-        // One reference is in the map and one is in this share, so no other work of the user runs or waits.
+        // The map has one reference, and this share has another. So no other work of the user runs or waits.
         if Arc::strong_count(&self.places) == 2 {
             all.remove(&self.user);
         }

@@ -1,5 +1,5 @@
-//! Limits how often a signed-in browser gets a one-time code. Each code is a change of the facts, so without a limit one user could fill the store, and
-//! make all verdicts be judged again.
+//! Limits how often a signed-in browser gets a one-time code. Each code is a change of the facts. Without a limit, one user could fill the store.
+//! Also, the doors would have to judge all requests again after each code.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::UserId;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The window in which codes are counted, in milliseconds.
 const WINDOW: u64 = 60_000;
-/// The most codes of a user in a window.
+/// The maximum number of codes of a user in a window.
 const CODES_MAX: u32 = 60;
 
 /// The codes of all users in the current window.
@@ -16,7 +16,7 @@ const CODES_MAX: u32 = 60;
 pub(crate) struct SignIns(Mutex<(u64, HashMap<UserId, u32>)>);
 
 impl SignIns {
-    /// Counts a code for a user. Returns the seconds until the window ends, if the user got too many.
+    /// Counts a code for a user. If the user got too many codes, returns the seconds until the window ends.
     pub(crate) fn count(&self, user: &UserId, now: Clocks) -> Result<(), u64> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let window = now.tick_millis / WINDOW;

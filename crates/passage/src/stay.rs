@@ -55,7 +55,7 @@ impl Stay {
     }
 
     /// Sets the condition of the request. `still` is called when the request first changes a name, properties or a lock, while no other thread can
-    /// change a name. After a successful call, `still` is not called again, because the request itself changed the state that `still` checks.
+    /// change a name. After a successful call, `still` is not called again, because the request itself then changes the state that `still` checks.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
@@ -71,7 +71,7 @@ impl Stay {
         holds
     }
 
-    /// Whether the last answers of the doors are still valid, because the facts did not change and the permits did not expire. Takes a few
+    /// Whether the last answers of the doors are still valid: the facts did not change, and the permits did not expire. This check takes a few
     /// nanoseconds.
     pub(crate) fn unchanged(&self) -> bool {
         let house = &self.visit.house;
@@ -94,7 +94,7 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// The free and the used bytes of the datastore: within its quota, or on its file system if the datastore has no quota.
+    /// The free and the used bytes of the datastore. The numbers are those of its quota, or of its file system if the datastore has no quota.
     ///
     /// # Errors
     /// When the file system does not answer the question.

@@ -1,4 +1,4 @@
-//! The house's datastores: their open directories, the operations on them, and how directories are closed.
+//! The datastores of a server: their open directories, the operations on them, and the closing of directories.
 
 use crate::handles::Handle;
 use crate::house::House;
@@ -13,7 +13,7 @@ use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// The greatest number of roots that are kept open without an operation. Each open root needs a file descriptor.
+/// The maximum number of roots that are kept open without an operation. Each open root needs a file descriptor.
 const ROOTS_MAX: usize = 1024;
 
 /// The state of a datastore, for its operator.
@@ -60,8 +60,8 @@ impl House {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
 
-    /// The record of a datastore at the newest revision; `None` if the index has another revision. The record is the same as one that is read from a
-    /// new view.
+    /// The record of a datastore at the newest revision; `None` if the index has another revision. The result is the same as for a record that is
+    /// read from a new view.
     pub(crate) fn newest_record(&self, name: &DatastoreName) -> Option<Record> {
         let at = self.parts.source.at();
         self.stores.index.peek(at, |stores| stores.record(name, at))
@@ -81,7 +81,7 @@ impl House {
 
     /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the
     /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) the call returns
-    /// `WouldWait` unless the root was kept open.
+    /// `WouldWait` if the root is not open.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -105,9 +105,9 @@ impl House {
             None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
-        // First the handle is entered in the map of open handles, and then the revisions are compared. So a call of `close_idle_roots` after a change
-        // never misses an open root. Either the call finds the handle in the map, or the change was committed before the comparison of the revisions.
-        // If the change was committed before, the revisions differ, and the root is not kept open.
+        // The handle is entered in the map of open handles before the revisions are compared. So a call of `close_idle_roots` after a change never
+        // misses an open root. Either the call finds the handle in the map, or the change was committed before the comparison of the revisions. In
+        // the latter case the revisions differ, and the root is not kept open.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }
@@ -128,14 +128,14 @@ impl House {
     }
 
     /// Closes every root that no operation uses, and then records the revision of the facts in the ledger. The next operation opens its root again.
-    /// So an offline datastore can be unmounted, and a directory that replaces another one is noticed.
+    /// So an offline datastore can be unmounted. Also, the next operation uses the new directory if another directory is now at the datastore's path.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =
             self.open().iter().map(|(name, handle)| (name.clone(), Arc::clone(handle))).collect();
         let mut is_all = true;
         for (name, handle) in handles {
-            // Another thread is opening this root now, which may take long. The next call tries to close the root again.
+            // Another thread is opening this root now, which may take long. The next call of this function tries to close the root again.
             let Ok(mut root) = handle.root.try_lock() else {
                 is_all = false;
                 continue;
@@ -170,7 +170,7 @@ impl House {
     }
 
     /// The active operations on a datastore, for each process of the machine that has active operations on this datastore. The `AdminPermit` proves
-    /// that the visitor may know them.
+    /// that the visitor may know these operations.
     ///
     /// # Errors
     /// When another member of the fleet serves the datastore, or the facts cannot be read.
@@ -188,7 +188,7 @@ impl House {
         Ok(everybody.iter().filter_map(of_store).collect())
     }
 
-    /// Whether the index contains a datastore of this name; false if the index does not have the newest revision. Reads no facts.
+    /// Whether the index contains a datastore of this name; false if the index does not have the newest revision. This function reads no facts.
     pub fn has_datastore(&self, name: &DatastoreName) -> bool {
         self.stores.index.peek(self.parts.source.at(), |stores| stores.entrance(name).is_some()) == Some(true)
     }

@@ -2,10 +2,10 @@
 //! descriptor, and the verb acts on the same descriptor. A member that the visitor may not see is left out of a copy, and prevents the deletion or
 //! move of its directory. All functions here block on the file system.
 //!
-//! Other clients can change the tree meanwhile. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first, and then
-//! judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, MOVE and COPY undo the change of names. A thread
-//! changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn the request also checks that
-//! the directory is still where it was found, and that no WebDAV lock prevents the change.
+//! Other clients can change the tree during the operation. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first,
+//! and then judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, MOVE and COPY undo the change of names. A
+//! thread changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn the request also
+//! checks that the directory is still where it was found, and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -22,10 +22,10 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
-/// The number of bytes that are copied between two checks that the client still waits and may still read the source.
+/// The number of bytes that are copied between two checks. Each check asks whether the client still waits, and may still read the source.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// A failed member of a tree: it was not deleted, not copied, or did not inherit an ACL.
+/// A member of a tree for which the operation failed: the member was not deleted, was not copied, or did not inherit an ACL.
 #[derive(Clone, Debug)]
 pub struct FailedMember {
     /// The path of the member. If no path can contain the member's name, or the client must not learn the member's path, this is the path of its
@@ -85,9 +85,9 @@ struct Tree {
 }
 
 impl Stay {
-    /// Checks that the directory of a name is still where it was found, and that no lock prevents a change of the name. The call is made in the same
-    /// turn as the change of the name. At the first change of the request it also checks the conditions of the request. Returns the tokens of the
-    /// locks on the object that has the name.
+    /// Checks that the directory of a name is still where it was found, and that no lock prevents a change of the name. The caller makes this call in
+    /// the same turn as the change of the name. At the first change of the request, this function also checks the conditions of the request. Returns
+    /// the tokens of the locks on the object that has the name.
     pub(crate) fn settle(
         &mut self,
         path: &StorePath,
@@ -106,14 +106,15 @@ impl Stay {
             .collect())
     }
 
-    /// Checks that the directory of a path is still the one that was found.
+    /// Checks that the directory of a path is still the directory that was found.
     pub(crate) fn unmoved(&self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
         Ok(self.still_there(path, directory)()?)
     }
 
     /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Shortly before the object
     /// got its name, another process may have started to remove the directory without seeing the new name. In that case the request must not be
-    /// acknowledged. A check after the turn would be too late, because changes by later requests could make the check fail.
+    /// acknowledged. The check must run in the turn: after the turn, a later request could move the directory, and the check would fail although this
+    /// request succeeded.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,
@@ -124,7 +125,7 @@ impl Stay {
         move || root.still_leads_to(&parent, &directory)
     }
 
-    /// How many entries of trees this request may work through, and for how long. The budget ends when `keep_going` returns false.
+    /// How many entries of trees this request may process, and for how many seconds. The budget ends when `keep_going` returns false.
     pub(crate) fn tree_budget<'b>(&self, keep_going: &'b dyn Fn() -> bool) -> TreeBudget<'b> {
         let (limits, house) = (self.visit.limits(), Arc::clone(&self.visit.house));
         TreeBudget::new(limits.tree_entries, limits.tree_seconds, move || house.now().tick_millis, keep_going)
@@ -165,8 +166,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Checks that everything in a directory may be deleted. If `tokens` are given, also checks that no lock prevents the deletion. Returns the size
-    /// of the tree.
+    /// Checks that everything in a directory may be deleted. If `tokens` is not `None`, also checks that no lock prevents the deletion. Returns the
+    /// size of the tree.
     fn may_go(
         &mut self,
         path: &StorePath,
@@ -187,7 +188,7 @@ impl Stay {
                     true => not_all(&directory.path),
                     false => why,
                 })?;
-                // The right to delete is checked before the locks, so that a lock does not reveal a hidden member.
+                // The right to delete is checked before the locks, because otherwise a lock would reveal a hidden member.
                 tokens.map(|tokens| stay.unless_locked(path, Touches::Entry, tokens)).transpose()?;
                 tree.longest = tree.longest.max(path.as_str().len());
                 tree.deepest = tree.deepest.max(path.names().count());

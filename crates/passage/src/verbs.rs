@@ -14,8 +14,8 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 impl Stay {
-    /// Opens the entry `name` of a directory. For an absent entry the same work is done as for a hidden one, so that the time of the answer does not
-    /// tell a client whether the entry exists.
+    /// Opens the entry `name` of a directory. For an absent entry, this function does the same work as for a hidden entry. So the time of the answer
+    /// does not tell a client whether the entry exists.
     pub(crate) fn child_or_alike(
         &mut self,
         path: &StorePath,
@@ -59,7 +59,7 @@ impl Stay {
         })
     }
 
-    /// Begins to write a file: a new one, or one that replaces an existing file. `expected` is the size in bytes, if the client announced it.
+    /// Begins to write a file: a new file, or a file that replaces an existing file. `expected` is the size in bytes, if the client announced it.
     ///
     /// # Errors
     /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
@@ -77,8 +77,8 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
-        // The quota is checked after the doors, so that only a client that may write learns how full the datastore is. The announced size is checked
-        // and not reserved.
+        // The quota is checked after the doors, because only a client that may write may learn how full the datastore is. The announced size is
+        // checked and not reserved.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         if let Some(bytes) = expected {
@@ -142,15 +142,15 @@ impl Found {
         self.permit.granted()
     }
 
-    /// The owner and ACL of the object; `None` if the visitor may not read them, if mode bits decide, or if the ACL is damaged.
+    /// The owner and ACL of the object; `None` if the visitor may not read the ACL, if the mode bits decide, or if the ACL is damaged.
     pub fn descriptor(&self) -> Option<SecurityDescriptor> {
         let may = self.granted().covers(AccessMask::READ_ACL);
         may.then(|| self.subject.descriptor().ok().flatten()).flatten()
     }
 }
 
-/// A file being read. The doors are asked again when the facts changed, and at least once a second. So a running download ends when the client's
-/// token is revoked, or when the client loses the right to read the file.
+/// A file that a client reads. The doors are asked again when the facts changed, and at least once a second. So a running download ends when the
+/// client's token is revoked, or when the client loses the right to read the file.
 pub struct Reading {
     stay: Stay,
     path: StorePath,
@@ -197,7 +197,7 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
-    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns the number of bytes; 0 at the end of the file.
+    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns the number of bytes, which is 0 at the end of the file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -239,7 +239,7 @@ impl Reading {
     }
 }
 
-/// A file being written. Nothing of it is visible until [`Uploading::finish`].
+/// A file that a client writes. No part of the file is visible until [`Uploading::finish`].
 pub struct Uploading {
     stay: Stay,
     path: StorePath,
@@ -250,14 +250,14 @@ pub struct Uploading {
     reservation: Option<QuotaReservation>,
     /// The lock tokens of the request.
     tokens: Vec<LockToken>,
-    /// The size in bytes that the client announced, if it did.
+    /// The size in bytes that the client announced; `None` if the client announced no size.
     expected: Option<u64>,
     /// The number of bytes for which space is reserved.
     ready: u64,
 }
 
-/// The minimum and the maximum number of bytes that are reserved in addition to the received bytes. Between these bounds, the additional bytes are as
-/// many as the received bytes. So a client that sends little reserves little.
+/// The minimum and the maximum number of bytes that are reserved in addition to the received bytes. Between these bounds, the number of additional
+/// bytes equals the number of received bytes. So the server reserves little space for a client that sends little.
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
@@ -287,7 +287,7 @@ impl Uploading {
     /// Sets the modification time that the client gives, in seconds since the epoch.
     ///
     /// # Errors
-    /// When the file system refuses it.
+    /// When the file system refuses the change.
     pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
         Ok(self.upload.set_modified(unix_seconds)?)
     }
@@ -304,7 +304,7 @@ impl Uploading {
         Ok(self.upload.write(bytes)?)
     }
 
-    /// Reserves space for the first `bytes` bytes of the file. If the client announced the size, also reserves space for some bytes after them
+    /// Reserves space for the first `bytes` bytes of the file. If the client announced the size, also reserves space for some further bytes
     /// ([`AHEAD_BYTES`]).
     fn make_room(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.ready {
@@ -348,7 +348,8 @@ impl Uploading {
             still(&mut stay)?;
             Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
         };
-        // A refused upload changes nothing. If the upload succeeds, the file is in the directory that was judged. That directory may be moved later.
+        // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client may move this
+        // directory later.
         let made = upload.finish_if(judge, still_there)?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())

@@ -31,7 +31,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Door 2: which principal does the credential prove? Only a login with a secret can wait: for a slow hash, or for the delay of a failure
+    /// Asks door 2 which principal the credential proves. Only a login with a secret can wait: for a slow hash, or for the delay of a failure
     /// (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes are parsed
     /// ([`House::recognise`]).
     ///
@@ -92,8 +92,8 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Asks doors 3 and 4 about a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) the call returns `WouldWait` if
-    /// the directory is not open already.
+    /// Asks doors 3 and 4 about a datastore. Then door 5 opens the directory of the datastore. With [`CachedOnly`](crate::CachedOnly) the call
+    /// returns `WouldWait` if the directory is not open already.
     ///
     /// # Errors
     /// The refusal of door 3. The refusal of door 4 if no role makes the datastore visible. The refusal of door 2 if the credential was revoked
@@ -132,11 +132,11 @@ impl Mode for Act<'_> {
 }
 
 impl Visit {
-    /// The member of the fleet that serves a datastore, if it is another machine, and the visitor has a role in the datastore. A visitor without a role
-    /// must not learn whether the datastore exists.
+    /// The member of the fleet that serves a datastore, if this member is another machine, and the visitor has a role in the datastore. A visitor
+    /// without a role must not learn whether the datastore exists.
     pub fn home_elsewhere(&mut self, name: &DatastoreName) -> Option<String> {
         let house = Arc::clone(&self.house);
-        // Most requests are for a datastore that this machine serves. The index says so without a view.
+        // Most requests are for a datastore that this machine serves. The index contains this fact, so no view is needed.
         let is_here = |record: &Record| record.is_there() && record.elsewhere(house.place()).is_none();
         if house.newest_record(name).is_some_and(|record| is_here(&record)) {
             return None;
@@ -147,13 +147,13 @@ impl Visit {
             let member = record.elsewhere(house.place()).map(Cow::into_owned);
             let (now, principal) = (house.now(), self.identity.principal());
             let admitted = enfilade_access::admits(view, now, principal, name, &house.parts.access_memo);
-            // An absent datastore takes as long as a hidden one.
+            // For an absent datastore, this function takes the same time as for a hidden datastore.
             admitted.is_ok().then_some(member).flatten()
         });
         found.ok().flatten()
     }
 
-    /// The member of the fleet whose edited files are followed, if it is another machine.
+    /// The member of the fleet whose edited files the fleet follows, if this member is another machine.
     pub fn files_elsewhere(&self) -> Option<String> {
         self.house.datastores_at()
     }
@@ -224,7 +224,7 @@ pub struct Stay {
     pub(crate) fill: Fill,
     /// The condition of the request ([`Stay::only_if`]).
     pub(crate) still: Option<Still>,
-    /// For each lock that was checked: whether it counts.
+    /// The locks that were checked. For each lock, whether the lock counts.
     pub(crate) counted: Counted,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
@@ -331,10 +331,10 @@ impl Inside for Stay {
     }
 }
 
-/// A condition of a request. It is checked when the request makes its first change.
+/// A condition of a request. The condition is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The answers are used only for one
+/// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The results are used only for one
 /// response. They are forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {

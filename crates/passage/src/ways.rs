@@ -1,6 +1,6 @@
-//! The way to a shared folder. A visitor can have a role on a folder although no role makes the directories above the folder visible. Clients go down
-//! from the root of the datastore to the folder, so these directories are shown nevertheless. A listing of such a directory contains only the next
-//! names on ways to objects on which the visitor has a role. The directory itself is not opened.
+//! The way to a shared folder. A visitor can have a role on a folder although no role makes the directories above the folder visible. Clients go from
+//! the root of the datastore through these directories to the folder. So these directories are shown nevertheless. A listing of such a directory
+//! contains only the next names on ways to objects on which the visitor has a role. The directory itself is not opened.
 
 use crate::entry::Entry;
 use crate::refuse::Refusal;
@@ -13,8 +13,8 @@ use std::ops::Bound;
 
 impl Stay {
     /// Checks that a directory that was refused with `why` is on the way to an object that the visitor may see. With
-    /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer depends neither on the directory
-    /// itself nor on the roles of other users, so it is the same for an absent directory and for a hidden one.
+    /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer does not depend on the directory
+    /// itself, and not on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
     ///
     /// # Errors
     /// The refusal `why`, if the directory is not on such a way. Any other refusal of a door, except that an object looks absent or cannot be opened.
@@ -51,7 +51,7 @@ impl Stay {
         })
     }
 
-    /// The first object of `ends` that the visitor may see. Only one object is open at a time.
+    /// The first object of `ends` that the visitor may see. The function opens one object at a time.
     fn visible_end<'e>(
         &mut self,
         ends: impl IntoIterator<Item = &'e StorePath>,
@@ -60,8 +60,8 @@ impl Stay {
             match self.find(end, AccessMask::NONE, Blocking) {
                 Ok(found) => return Ok(Some((end, found))),
                 Err(refused) if looks_absent(&refused) => {}
-                // The object cannot be opened, for example because the server lacks a permission of the file system. As in other listings, the object
-                // is left out. But if the root of the datastore cannot be opened either, the error of the root is returned.
+                // The object cannot be opened. For example, the server may have no permission of the file system. As in other listings, the object is
+                // left out. But if the root of the datastore cannot be opened either, this function returns the error of the root.
                 Err(Refusal::Content(_)) => drop(self.root.find(&StorePath::root(), Blocking)?),
                 Err(refused) => return Err(refused),
             }
@@ -87,14 +87,14 @@ impl Stay {
 /// The members of a directory that is shown because of ways, in the order of their names.
 #[derive(Default)]
 pub(crate) struct WayMembers {
-    /// The last name that was looked at.
+    /// The last name that was examined.
     after: Option<String>,
     is_over: bool,
     is_cut: bool,
 }
 
 impl WayMembers {
-    /// Looks at the next names, at most `at_most`, and returns the visible entries; `None` at the end.
+    /// Examines the next names, at most `at_most`, and returns the visible entries. Returns `None` at the end.
     pub(crate) fn next_batch(
         &mut self,
         stay: &mut Stay,

@@ -5,20 +5,20 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A client of one member. It connects again when the connection ends.
+/// A client of one member. The client connects again after the connection ends.
 pub(super) struct Client<'a> {
     address: &'a Mutex<String>,
     stream: Option<(String, BufReader<TcpStream>)>,
 }
 
 impl<'a> Client<'a> {
-    /// A client of the member that has this address now.
+    /// A client of the member with this address. The address may change.
     pub(super) fn new(address: &'a Mutex<String>) -> Self {
         Client { address, stream: None }
     }
 
-    /// Sends a request. `None` if no answer comes: then it is not known whether it was carried out.
-    /// The text is the body of the answer, or the token of a new session.
+    /// Sends a request. Returns `None` if no answer comes; then it is not known whether the server executed
+    /// the request. The text is the body of the answer, or the token of a new session.
     pub(super) fn ask(
         &mut self,
         method: &str,

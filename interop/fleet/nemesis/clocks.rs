@@ -1,4 +1,4 @@
-//! The wall clocks of the members, which can be set while they run, and the rest of their environment.
+//! The wall clocks of the members, which the test can set while the members run, and the other variables of their environment.
 
 use super::KEYS_MAX;
 use crate::command::preload;
@@ -6,10 +6,10 @@ use crate::server::{Scratch, WITHOUT_PENALTIES, free_port};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// The wall clock of each member. A file says how many seconds it is ahead.
+/// The wall clock of each member. A file contains the number of seconds by which the clock is ahead.
 pub(super) struct Clocks {
     files: Vec<(String, File)>,
-    /// The address of the listener for members of each.
+    /// For each member, the address of its listener for members.
     listeners: Vec<String>,
     _scratch: Scratch,
 }
@@ -27,7 +27,7 @@ impl Clocks {
         Clocks { files: (0..members).map(file).collect(), listeners, _scratch: scratch }
     }
 
-    /// The environment of a member. Its sessions are valid for longer than its clock is wrong, and a key that signed one is not deleted.
+    /// The environment of a member. Its sessions are valid for longer than its clock is wrong, and keys that signed a session are not deleted.
     pub(super) fn environment(&self, member: usize) -> Vec<(&str, &str)> {
         vec![
             WITHOUT_PENALTIES,

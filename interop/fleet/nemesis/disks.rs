@@ -13,16 +13,16 @@ use std::sync::{Mutex, MutexGuard};
 /// The size of the disk.
 const MEBIBYTES: u32 = 192;
 
-/// The disk of a member: a file system in memory, which is mounted over its data directory.
+/// The disk of a member: a file system in memory, mounted over the member's data directory.
 pub(super) struct Disk {
     member: usize,
     data: PathBuf,
-    /// Held while the disk is full, and while the server of the member starts.
+    /// Locked while the disk is full, and while the server of the member starts.
     turn: Mutex<()>,
 }
 
 impl Disk {
-    /// Moves the data of a member that is stopped to a disk of its own. `None` if this machine mounts nothing for a test.
+    /// Moves the data of a stopped member to a separate disk. Returns `None` if tests cannot mount on this machine.
     pub(super) fn of(member: usize, server: &Server) -> Option<Self> {
         let (data, before) = (server.data(), server.data().with_extension("before"));
         std::fs::rename(&data, &before).unwrap();
@@ -34,7 +34,7 @@ impl Disk {
         disk
     }
 
-    /// Waits until the disk of the member is not full. It is not filled while the result exists.
+    /// Waits until the disk of the member is not full. The disk is not filled while the caller holds the result.
     pub(super) fn is_free(&self, member: usize) -> Option<MutexGuard<'_, ()>> {
         (member == self.member).then(|| self.turn.lock().unwrap())
     }
@@ -51,7 +51,7 @@ impl Disk {
             let _turn = self.turn.lock().unwrap();
             let filler = self.data.join("filler");
             let mut file = std::fs::File::create(&filler).unwrap();
-            // The last bytes are written one after the other.
+            // The last bytes are written one by one.
             for part in [1 << 20, 4_096, 1] {
                 while file.write_all(&vec![0; part]).is_ok() {}
             }

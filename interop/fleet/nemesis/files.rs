@@ -1,4 +1,4 @@
-//! Requests for files, each at a member that is chosen at random. One member serves the files, and the others pass requests on.
+//! Requests for files, each to a random member. One member serves the files, and the other members pass requests on.
 
 use super::{Client, Ends, Run, Writer, credential};
 use crate::decision_campaigns::seed;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 const READER: &str = "files@local";
 
-/// Writes files and reads them: content after a confirmed write is that content, and a revoked token reads nothing.
+/// Writes files and reads them. After a confirmed write, the content is the written content. A revoked token reads nothing.
 pub(super) fn write_and_read(run: &Run) {
     let _ends = Ends(run);
     let clients = (0..run.addresses.len()).map(|member| Client::new(&run.addresses[member])).collect();
@@ -19,7 +19,7 @@ pub(super) fn write_and_read(run: &Run) {
         if run.is_over() {
             return;
         }
-        // Mostly the same file again.
+        // In most cases, the same file is written again.
         if name.is_empty() || nth.is_multiple_of(8) {
             name = format!("f{nth}");
         }
@@ -27,7 +27,7 @@ pub(super) fn write_and_read(run: &Run) {
         let content = format!("{nth} ").repeat(1 + files.0.random.below(2_000) as usize);
         match files.ask("PUT", &path, &run.admin, &content) {
             Some((201 | 204, _)) => files.expect(&path, &run.admin, &content),
-            // It may be written later, so this name is not used again.
+            // The server may write the file later, so the test does not use this name again.
             Some((503 | 507, _)) | None => {
                 name.clear();
                 continue;
@@ -53,7 +53,7 @@ impl Files<'_> {
         self.0.clients[nth].ask(method, path, &credential(login), body)
     }
 
-    /// Reads a file at a member. It has this content, or the member answers nothing.
+    /// Reads a file at a member. Either the content is this one, or the member does not answer with content.
     fn expect(&mut self, path: &str, login: &str, content: &str) {
         match self.ask("GET", path, login, "") {
             Some((200, read)) => {
@@ -65,7 +65,7 @@ impl Files<'_> {
         }
     }
 
-    /// Lets a token read, and deletes it. `None` if it is not known whether a change was made.
+    /// Lets a token read, and deletes the token. Returns `None` if it is not known whether a change was made.
     fn give_and_take(&mut self, path: &str, content: &str, nth: u64) -> Option<()> {
         let login = self.0.add_token(READER, &format!("t{nth}"))?;
         self.0.change("PUT", "acl", &reads(login.split(':').next()?))?;

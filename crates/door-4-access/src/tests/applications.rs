@@ -35,7 +35,8 @@ fn facts(lines: &str, application: &Application) -> Facts {
     facts
 }
 
-/// A request such as `MOVE /a /b`; `UPGRADE` and `PREFLIGHT` are a GET and an OPTIONS with these properties.
+/// Reads a request such as `MOVE /a /b`. `UPGRADE` stands for a GET that changes the protocol, and
+/// `PREFLIGHT` for an OPTIONS that is a preflight request.
 fn ask(text: &str) -> ApplicationAsk {
     let mut words = text.split(' ');
     let (word, target) = (words.next().unwrap(), words.next().unwrap());
@@ -242,7 +243,8 @@ fn rows() -> impl Strategy<Value = Vec<(usize, usize, usize, bool)>> {
 }
 
 proptest! {
-    /// The roles decide as the naive reference says, for a user and for a token with roles of its own.
+    /// The decision about applications agrees with the naive reference, for a user and for a token with roles
+    /// of its own.
     #[test]
     fn roles_on_applications_follow_the_rules_of_all_paths(
         rows in rows(),

@@ -88,13 +88,13 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // A grantee whose role does not apply here is not named.
+            // A grantee with a role that does not apply here is not named.
             "/datastore/tank staff DatastoreReader\n/datastore/tank @staff NoAccess-",
             "a",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank",
         ),
         (
-            // A path in which a name only begins with the same letters is another path.
+            // `tank2` and `ab` only begin with the names of the nodes `tank` and `a`. So the roles on these paths do not apply.
             "/datastore/tank2 staff Admin\n/datastore/tank/ab staff Admin",
             "a",
             "no role",
@@ -109,7 +109,7 @@ fn roles_as_acl_cfg_resolves_them() {
     }
 }
 
-/// In a session for a project, the roles on the project count in the datastores that are bound to it. Roles on paths do not count.
+/// In a session for a project, the roles on the project count in the datastores that are bound to the project. Roles on paths do not count.
 #[test]
 fn roles_on_a_project_count_where_it_is_bound() {
     const BOUND: ProjectId = ProjectId::from_bytes([1; 16]);
@@ -243,7 +243,7 @@ fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::File))), "permit");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::Directory))), "AC02");
     assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::On(AccessMask::LIST))), "AC02");
-    // A review reports the same rights.
+    // A review reports the same rights as a request.
     let facts = Facts::of(POWER);
     let (view, store) =
         (enfilade_facts::View::new(&facts), ("tank".parse().unwrap(), AccessRules::default()));
@@ -286,7 +286,7 @@ fn deleting_needs_the_target_or_its_directory() {
         (POWER, &read, &damaged, "AC03"),
         (READER, &all, &all, "AC03"),
         ("/datastore/tank staff DatastoreBackup", &read, &child, "AC03"),
-        // The roles on the target are the limit. The roles on its directory do not count.
+        // Only the roles on the target limit the rights. The roles on its directory do not count.
         (
             "/datastore/tank staff DatastorePowerUser\n/datastore/tank/d/a staff DatastoreReader",
             &read,
@@ -401,7 +401,7 @@ fn a_refusal_names_what_decided() {
     ]
     .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
     expect!["the user cannot see /docs/a.txt: no role"].assert_eq(&says("", &[], write));
-    // If several steps refuse the missing right, only the first of them is named.
+    // If several steps refuse the missing right, the refusal names only the first of these steps.
     expect!["write-data on /docs/a.txt is not granted: role DatastoreReader assigned to group @staff@local on /datastore/tank"]
         .assert_eq(&says(READER, &["deny staff write", "allow everyone full"], write));
     let target = Subject { mode: 0o640, ..subject(NodeKind::File, StoredAcl::Absent) };

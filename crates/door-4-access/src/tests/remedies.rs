@@ -1,4 +1,4 @@
-//! What would help a principal against a refusal: the least role, or another role of the token, or the removal of NoAccess.
+//! Tests of the remedy for a refusal: the least role, another role of the token, or the removal of NoAccess.
 
 use super::{Facts, NOW, alice, path, token_of_alice};
 use crate::ask::NodeKind;

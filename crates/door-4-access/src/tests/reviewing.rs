@@ -1,4 +1,4 @@
-//! Reviews: every right on a target at once, and the names that a principal knows.
+//! Tests of reviews: all rights on a target at the same time, and the names that a principal knows.
 
 use super::{Facts, NOW, acl, alice, group_sid, memo, path, subject};
 use crate::ask::{NodeKind, Subject};
@@ -9,7 +9,7 @@ use enfilade_identity::Principal;
 
 const POWER: &str = "/datastore/tank staff DatastorePowerUser";
 
-/// A review shows what a request for each right would get: a directory can withhold rights of its ACL, and its own directory can add one.
+/// A review shows the rights that a request would get. A directory can withhold rights of its ACL, and the parent directory can add a right.
 #[test]
 fn a_review_shows_what_the_directories_give_and_withhold() {
     let facts = Facts::of(POWER);

@@ -1,4 +1,4 @@
-//! Listings, and decisions that must agree with each other, on random facts and ACLs.
+//! Tests of listings and decisions, on random facts and ACLs. A listing must agree with the decisions about its entries.
 
 use super::{
     Facts, NOW, OTHERS, STAFF, TEST, acl, alice, case, case_with, everything, group_sid, memo, own_sid, path,
@@ -97,7 +97,7 @@ fn facts(rows: &[Row]) -> Facts {
     facts
 }
 
-/// The rows that count: if two rows have the same node and grantee, the later one.
+/// The rows that count. If two rows have the same node and grantee, only the later row counts.
 fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     let last = |index: usize| {
         !rows[index + 1..].iter().any(|row| (row.0, &row.1) == (rows[index].0, &rows[index].1))
@@ -106,7 +106,7 @@ fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     kept.map(|index| (NODES[rows[index].0], rows[index].1.clone(), rows[index].2.clone())).collect()
 }
 
-/// With one memo for all principals, each principal sees the same as with a memo that no other principal uses.
+/// A principal sees the same with a memo that all principals share, and with a memo that no other principal uses.
 #[test]
 fn what_is_known_of_somebody_serves_nobody_else() {
     let nobody =
@@ -178,8 +178,8 @@ fn each_principal_gets_its_own_ways() {
     }
 }
 
-/// The kernel reports changes of the object, and reported none. The mode of the object is not part of its state, and an ACL that could not be read
-/// may be readable later. So both are read each time.
+/// The kernel watches the object, and reported no change. But the mode of the object is not part of its state, and an ACL that could not be read may
+/// be readable later. So the mode and the ACL are read each time.
 #[test]
 fn what_a_state_does_not_tell_is_read_each_time() {
     let version = Some(Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes: 3 });
@@ -226,7 +226,8 @@ fn an_entry_is_shown_if_a_path_can_lead_to_it() {
     }
 }
 
-/// Counts how often facts are searched to judge the entries of a directory and of each directory in it, with a memo that has room for few entries.
+/// Counts the searches for facts that are needed to judge the entries of a directory and of each directory in it. The memo of this test has room for
+/// few entries.
 #[test]
 fn roles_are_worked_out_once_however_many_directories_have_them() {
     let target = subject(NodeKind::File, everything());
@@ -251,7 +252,7 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
     let few = searches("/datastore/tank alice DatastoreReader", 10);
     assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the first time, and again");
     assert_eq!(few[1], 0);
-    // If one of the directories has an assignment, each directory is searched, and the nodes above are not read again.
+    // If one of the directories has an assignment, each directory is searched. The nodes above the directories are not read again.
     let elsewhere = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
     let [first, again] = searches(elsewhere, 10_000);
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
@@ -316,7 +317,8 @@ proptest! {
         let directory = if in_root { StorePath::root() } else { path("dir") };
         let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
         let seen = case(&facts, &who, |case| case.see(&directory, &children)).unwrap();
-        // The listing and the single requests below share a memo: the results that one of them remembers must be right for the other.
+        // The listing and the single requests below share a memo. So the listing must remember results that are right for the requests, and the
+        // requests results that are right for the listing.
         let shared = memo();
         let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);

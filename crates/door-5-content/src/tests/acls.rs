@@ -32,7 +32,7 @@ fn an_acl_is_read_as_it_is_now() {
         assert_eq!(node.subject().acl, StoredAcl::Ntacl(acl.to_vec()));
         assert_eq!(acl_place(&scratch.at("")), Some(place));
     }
-    assert_eq!(names_on_disk(&scratch.at("")), ["f"], "the trial leaves nothing");
+    assert_eq!(names_on_disk(&scratch.at("")), ["f"], "the trial leaves no file");
 }
 
 #[test]
@@ -46,16 +46,18 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     };
     let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
     change(&node, b"small").unwrap();
-    // The most bytes of dead properties that this file system stores in addition to the ACL.
+    // The maximum number of bytes of dead properties that this file system stores together with the ACL.
     let Some(filled) = (1..=60_000).rev().step_by(50).find(|bytes| fits(*bytes)) else {
-        return println!("not asserted: no attributes can be kept here");
+        return println!("not asserted: no attributes can be stored here");
     };
     if filled > 50_000 {
-        return println!("not asserted: this file system bounds no file's attributes together");
+        return println!(
+            "not asserted: this file system does not limit the total size of a file's attributes"
+        );
     }
     change(&node, b"other").unwrap();
-    assert_eq!(attribute(ATTRIBUTE), Ok(filled), "they stay where there is room");
-    // An ACL that does not fit at all changes nothing.
+    assert_eq!(attribute(ATTRIBUTE), Ok(filled), "the properties stay if there is space");
+    // If an ACL does not fit at all, its write changes nothing.
     assert!(change(&node, &[7; 60_000]).is_err());
     assert_eq!((attribute(ATTRIBUTE), node.subject().acl), (Ok(filled), StoredAcl::Ntacl(b"other".to_vec())));
     change(&node, &[7; 1000]).unwrap();

@@ -16,7 +16,7 @@ fn a_directory_is_made_with_its_acl() {
     assert_eq!((made.object(), made.kind()), (found.object(), NodeKind::Directory));
     assert_eq!(found.subject().acl, StoredAcl::Ntacl(b"its acl".to_vec()));
     assert_eq!(std::fs::metadata(scratch.at("d")).unwrap().permissions().mode() & 0o777, 0o700);
-    // The directory that is returned can be used at once.
+    // The function returns a directory that the caller can use at once.
     make(&made, "e", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("d")), ["e"]);
 }
@@ -126,7 +126,7 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     relocate(&target, from, to, None, judge, || Ok(())).unwrap().complete();
     make(&top, "from", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
-    // If the directory is no longer where it was found, a new file or directory loses its name again, and is removed.
+    // The directory was moved during the operation. Then the new file or directory loses its name again, and is removed.
     let gone = || Err(Refusal::ChangedMeanwhile(String::new()));
     let upload = Upload::begin_new(&top, "file", &given(b"")).unwrap();
     assert_eq!(code(upload.finish_if(judge, gone)), "CT09");
@@ -144,7 +144,7 @@ fn what_was_replaced_is_never_removed_where_it_cannot_get_a_name() {
     let (top, target, replaced) = (find(""), find("from"), find("to"));
     let (from, to) = (EntryRef { directory: &top, name: "from" }, EntryRef { directory: &top, name: "to" });
     let moved = relocate(&target, from, to, Some(&replaced), || Ok::<_, Refusal>(()), || Ok(())).unwrap();
-    // Another program takes the new name, and every name that the replaced file could get.
+    // Another program takes the new name, and all names that the replaced file could get.
     std::fs::rename(scratch.at("to"), scratch.at("away")).unwrap();
     scratch.write("to", "");
     (1..100).for_each(|n| scratch.write(&format!("to (kept {n})"), ""));

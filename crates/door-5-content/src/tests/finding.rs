@@ -78,7 +78,7 @@ fn what_is_cached_is_what_is_found() {
         "in/leaf",
         "in/socket",
     ] {
-        // From now on the kernel has the answer in memory, also that a path is absent.
+        // From now on the kernel has the result in memory, also the result that a path is absent.
         let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
         let path = StorePath::from_plain(path).unwrap();
         let cached = match scratch.root().find(&path, CachedOnly).map(Cached::ready).transpose() {
@@ -101,7 +101,7 @@ fn nothing_climbs_out() {
     for path in ["..", "../secret", "in/../../secret", "/../secret"] {
         assert!(StorePath::from_plain(path).is_err(), "{path}");
         assert_eq!(code(scratch.node("in").child(path)), "CT01", "{path}");
-        // If a path like this passed the first check, the kernel would still refuse it.
+        // Even if a path like this passed the first check, the kernel would refuse it.
         let flags = crate::beneath::NODE_FLAGS;
         assert!(
             crate::beneath::open_beneath(scratch.node("").fd(), path, flags, Mode::empty()).is_err(),
@@ -135,7 +135,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     let pipe = scratch.at("in/pipe");
     scratch.write("in/f", "");
     rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-    // A process that opens a pipe to write into it waits until another opens it to read.
+    // A process that opens a pipe to write waits until another process opens the pipe to read.
     let (told, writer_goes_on) = std::sync::mpsc::channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();
@@ -146,7 +146,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     });
     let (root, directory) = (scratch.root(), scratch.node("in"));
     let path = StorePath::from_plain("in/pipe").unwrap();
-    // Gives the writer time until it waits.
+    // Waits until the writer is in its system call.
     std::thread::park_timeout(std::time::Duration::from_millis(300));
     for _ in 0..3 {
         assert_eq!(code(root.find(&path, Blocking)), "CT11");

@@ -17,10 +17,10 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// A time long after every change in these tests, so that all time stamps can be relied on.
+/// A time long after every change in these tests. At this time, all time stamps are reliable.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
-/// A mount anywhere gives every object another version, so tests that watch changes run one at a time.
+/// A mount at any path gives every object another version. So the tests that watch changes run one at a time.
 pub(super) static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
@@ -93,7 +93,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
         _ => None,
     };
     let Some(before) = stamp(state(changed + 2)) else {
-        println!("not asserted: this file system's times are not relied on");
+        println!("not asserted: the time stamps of this file system are not reliable");
         return;
     };
     assert_eq!([state(changed - 1_000), state(changed), state(changed + 1)], [None; 3]);
@@ -104,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     assert_eq!(before.0, after.0);
 }
 
-/// The kernel reports each change of an ACL, or of the file to which a name leads, before the system call returns.
+/// Before a system call returns that changes an ACL or a name, the kernel reports the change.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -152,17 +152,20 @@ fn what_is_watched_is_another_version_after_each_change() {
         change();
         let now = versions();
         assert_ne!(now[0], last[0], "change {n}");
-        assert_eq!(now[1], last[1], "the other one was left alone");
+        assert_eq!(now[1], last[1], "the other file was not changed");
         last = now;
     }
-    // Far more events than the kernel keeps for a process that does not read them.
+    // The loop causes far more events than the kernel keeps for a process that does not read them.
     for n in 0..17_000 {
         scratch.write("many", "x");
         std::fs::set_permissions(scratch.at("many"), std::fs::Permissions::from_mode(0o600 + n % 8)).unwrap();
         std::fs::remove_file(scratch.at("many")).unwrap();
     }
     let now = versions();
-    assert!(now[0].2 != last[0].2 && now[1].2 != last[1].2, "what was not told is as good as changed");
+    assert!(
+        now[0].2 != last[0].2 && now[1].2 != last[1].2,
+        "an object counts as changed if its events were lost"
+    );
 }
 
 /// A listing of the root directory, and its entries; `None` if ACLs cannot be read by name on this system.
@@ -239,7 +242,7 @@ fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
     exchange();
     listed.read_by_name(entries.iter_mut(), at);
     assert_eq!(read(&entries), [false, false, true]);
-    // The files are exchanged after the names were read and before the entries are listed.
+    // The files are exchanged after the names were read, and before the entries are listed.
     let mut listing = listing(&scratch.node("")).unwrap();
     assert!(!listing.is_over(at).unwrap());
     exchange();
@@ -263,7 +266,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     if !run(Command::new("mount").arg("--bind").args([scratch.at("other"), scratch.at("file")])) {
         return println!("not asserted: nothing can be mounted here");
     }
-    // Nothing is asserted before the mount is removed again, so that a failed test leaves no mount.
+    // No assertion runs before the mount is removed again, because a failed assertion would leave the mount.
     listed.read_by_name(before.iter_mut(), at);
     let during = by_name(&scratch, &watch).map(|(listing, at, mut entries)| {
         listing.read_by_name(entries.iter_mut(), at);
@@ -272,11 +275,14 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     });
     assert!(run(Command::new("umount").arg(scratch.at("file"))));
     let after = by_name(&scratch, &watch).map(|(_, _, entries)| entries);
-    let (Some((during, are_there)), Some(after)) = (during, after) else { panic!("it could be read before") };
-    // If something was mounted meanwhile, every ACL stays unread. The entry on which it was mounted is not shown.
+    let (Some((during, are_there)), Some(after)) = (during, after) else {
+        panic!("the ACL could be read before the mount")
+    };
+    // If a file system was mounted after the listing, every ACL stays unread. The entry at the mount point is not shown.
     assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
     assert_eq!(are_there, [false, true]);
-    // The version of an entry during the mount is never its version again, so an ACL that was read through the mount is not used later.
+    // After the mount was removed, an entry never has the version again that it had during the mount. So an ACL that was read through the mount is
+    // not used later.
     let versions = |entries: &[Entry]| entries.iter().map(|entry| entry.subject.version).collect::<Vec<_>>();
     for (one, other) in [(&before, &during), (&during, &after), (&before, &after)] {
         assert!(versions(one).iter().zip(versions(other)).all(|(one, other)| *one != other));
@@ -337,7 +343,7 @@ fn ten_thousand_entries_come_in_batches_and_constant_memory() {
     }
     seen.sort();
     assert_eq!(seen, (0..10_000).map(|n| format!("entry-{n:05}")).collect::<Vec<_>>());
-    // At most the names of one buffer are held: 64 KiB, with 32 bytes for each name.
+    // At most the names of one buffer are held in memory: 64 KiB, with 32 bytes for each name.
     assert!(held_max <= 64 * 1024 / 32, "{held_max}");
     assert!(listing.next_batch(1, AT).unwrap().is_empty());
     assert_eq!(listing.unreadable(), 0);
@@ -356,7 +362,7 @@ fn what_vanishes_is_left_out_and_what_cannot_be_opened_is_counted() {
     let rest: Vec<_> = listing.next_batch(10, AT).unwrap().into_iter().map(|entry| entry.name).collect();
     assert!(!rest.iter().any(|name| name == gone));
     if privileged {
-        println!("not asserted: this process may open everything, so nothing is unreadable to it");
+        println!("not asserted: this process may open every file");
     } else {
         assert_eq!(listing.unreadable(), 1);
     }

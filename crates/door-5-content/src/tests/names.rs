@@ -19,7 +19,7 @@ fn memo() -> NamesMemo {
     NamesMemo::new(MemoSeed([7; 16]), 4 << 20)
 }
 
-/// A time long after every change in these tests, so that all time stamps can be relied on.
+/// A time long after every change in these tests. At this time, all time stamps are reliable.
 fn long_after(names: &NamesMemo) -> LookedAt<'_> {
     LookedAt { unix_seconds: i64::MAX, names: Some(names), ..LookedAt::default() }
 }
@@ -29,7 +29,7 @@ fn stamp(path: &Path) -> (i64, i64) {
     (found.ctime(), found.ctime_nsec())
 }
 
-/// The names and inode numbers in a directory, and whether they came from memory.
+/// The names and inode numbers in a directory, and whether the memo returned them.
 fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(String, u64)>, bool) {
     let mut all = Vec::new();
     loop {
@@ -57,7 +57,7 @@ fn there(scratch: &Scratch) -> Vec<(String, u64)> {
     listed(listing(&scratch.node("d")).unwrap(), 100, LookedAt::default()).0
 }
 
-/// Waits until the next change of the directory will get a new time stamp: the kernel's clock for time stamps advances in ticks.
+/// Waits until the next change of the directory will get a new time stamp. The kernel's clock for time stamps advances in ticks.
 fn tick(scratch: &Scratch) {
     let (directory, clock) = (stamp(&scratch.at("d")), scratch.at("clock"));
     while stamp(&clock) <= directory {
@@ -65,12 +65,12 @@ fn tick(scratch: &Scratch) {
     }
 }
 
-/// Whether names are remembered on the file system of the test. If not, there is nothing to test.
+/// Whether names are remembered on the file system of the test. If they are not remembered, the test has nothing to check.
 fn is_remembered(scratch: &Scratch, memo: &NamesMemo) -> bool {
     let listed = || listed(listing(&scratch.node("d")).unwrap(), 100, long_after(memo)).1;
     let is_remembered = [listed(), listed()] == [false, true];
     if !is_remembered {
-        println!("not asserted: this file system's times are not relied on");
+        println!("not asserted: the time stamps of this file system are not reliable");
     }
     is_remembered
 }
@@ -133,7 +133,7 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
     }
 }
 
-/// Tested without a watch, and with one if the kernel reports changes here.
+/// The test runs without a watch, and also with a watch if the kernel reports changes here.
 #[test]
 fn what_is_cached_is_what_is_told_else() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
@@ -182,7 +182,7 @@ fn what_is_cached_is_what_is_told_else() {
             let now: Vec<_> = quick.iter().map(state).collect();
             assert_eq!(now == last, change == 3, "change {change}");
             last = now;
-            // An entry whose name leads to another object than the one that was judged.
+            // The name of this entry leads to another object than the object that was judged.
             let mut other = quick.remove(0);
             (other.meta, other.subject.object.inode) = (None, other.subject.object.inode + 1);
             assert!(!begun.describe(&mut other, CachedOnly));
@@ -204,8 +204,8 @@ fn what_may_still_change_without_a_trace_is_not_remembered() {
         assert!(!is_known(at(soon, 0)) && !is_known(at(soon, 0)), "{soon}");
     }
     assert!(!is_known(at(seconds + 2, 0)) && is_known(at(seconds + 2, 0)));
-    assert!(!is_known(at(seconds + 1, 0)), "known, and no longer relied on");
-    // The clock was set.
+    assert!(!is_known(at(seconds + 1, 0)), "the names are known, but not used any more");
+    // The clock was set, so remembered time stamps do not count any more.
     assert!(!is_known(at(seconds + 2, 1)) && is_known(at(seconds + 2, 1)));
 }
 
@@ -223,7 +223,7 @@ fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
         let whole = listed(listing(&scratch.node("d")).unwrap(), at_most, long_after(&memo));
         assert_eq!(whole, (expected.clone(), true), "{at_most}");
     }
-    // The first names come from memory, and then the directory changes.
+    // The first names come from the memo, and then the directory changes.
     let (mut under_way, at) = (listing(&scratch.node("d")).unwrap(), long_after(&memo));
     let first = under_way.next_batch(10, at).unwrap();
     assert!(is_from_memory(&under_way));
@@ -236,11 +236,11 @@ fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
     assert_eq!(
         (told, is_from_memory),
         (expected, false),
-        "each of the others once, and the end from the kernel"
+        "each other name appears once, and the kernel reports the end"
     );
 }
 
-/// A directory may have many entries that are never served, and these also take space in the kernel's buffer.
+/// A directory may have many entries that are never served. These entries also take space in the kernel's buffer.
 #[test]
 fn few_names_of_a_large_directory_are_not_all_of_them() {
     let (scratch, memo) = (Scratch::new(), memo());
@@ -293,9 +293,9 @@ fn an_encrypted_directory_is_not_remembered() {
     {
         return println!("not asserted: nothing encrypted can be mounted here");
     }
-    // Nothing is asserted before the mount is removed again, so that a failed test leaves no mount.
+    // No assertion runs before the mount is removed again, because a failed assertion would leave the mount.
     let is_known = ["plain", "encrypted"].map(|name| {
-        // With this mount option every new directory is encrypted, so the plain one is `lost+found`, which existed before.
+        // With this mount option every new directory is encrypted. So the plain directory is `lost+found`, which existed before the mount.
         let path = if name == "plain" { "lost+found" } else { name };
         let _ = std::fs::create_dir(mounted.join(path));
         let root = Root::open_own(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
@@ -306,7 +306,7 @@ fn an_encrypted_directory_is_not_remembered() {
     assert_eq!(is_known, [[false, true], [false, false]]);
 }
 
-/// One thread renames a file all the time and lists the directory now and then; two others list the directory all the time.
+/// One thread renames a file in a loop, and sometimes lists the directory. Two other threads list the directory in a loop.
 #[test]
 fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
     let (scratch, memo) = (Scratch::new(), memo());
@@ -328,7 +328,7 @@ fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
                 let [from, to] = if n % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
                 std::fs::rename(dir.join(from), dir.join(to)).unwrap();
                 if n % 64 == 0 {
-                    // No other thread changes the directory, so this listing must show its present names.
+                    // No other thread changes the directory now, so this listing must show the present names.
                     let told = listed(listing(&scratch.node("d")).unwrap(), 100, long_after(&memo)).0;
                     assert_eq!(told.iter().filter(|(name, _)| name == to).count(), 1, "{told:?}");
                     assert_eq!(told.iter().filter(|(name, _)| name == from).count(), 0, "{told:?}");

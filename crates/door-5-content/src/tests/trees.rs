@@ -1,4 +1,4 @@
-//! The tree walk, and the propagation of ACLs.
+//! Tests of the tree walk, and of the propagation of ACLs.
 
 use super::{Scratch, code};
 use crate::{
@@ -11,7 +11,7 @@ use enfilade_access::{
 use enfilade_facts::vocabulary::{AccessMask, Sid, StorePath};
 use std::cell::Cell;
 
-/// Everything that a tree walk in the order of names meets. The tree walk enters each directory except `but`.
+/// Everything that a tree walk in the order of names yields. The tree walk enters each directory except `but`.
 fn met<P: TreePath>(top: P, node: Node, budget: &TreeBudget<'_>, but: &str) -> Vec<String> {
     let mut walk = TreeWalk::begin(budget);
     walk.enter_as_operator(top, node, ()).unwrap();

@@ -36,11 +36,11 @@ fn what_is_served_is_counted_and_nothing_else() {
     symlink(scratch.at("two"), scratch.at("link")).unwrap();
     let fill = crate::Fill::default();
     assert_eq!(fill.used(&root).unwrap(), 8);
-    // A running upload has a reserved name.
+    // A running upload is stored under a reserved name.
     let upload = upload(&scratch.node(""), "new", "content");
     assert_eq!(fill.count(&root).unwrap(), 8);
     upload.finish().unwrap();
-    assert_eq!(fill.used(&root).unwrap(), 8, "what others do shows at the next count");
+    assert_eq!(fill.used(&root).unwrap(), 8, "the next count includes the changes of other programs");
     assert_eq!(fill.count(&root).unwrap(), 15);
 }
 
@@ -123,7 +123,7 @@ fn a_replacement_keeps_what_is_not_content() {
     let new = replacement(&scratch.node(""), "f", "new").finish().unwrap();
     assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"the acl".to_vec()));
     assert_eq!(attribute(&new, "user.colour"), Some(b"blue".to_vec()));
-    assert_eq!(new.meta().mode, 0o641, "the mode, but no set-uid bit");
+    assert_eq!(new.meta().mode, 0o641, "the new file has the mode, but no set-uid bit");
     assert_eq!((new.meta().uid, new.meta().gid), (old.meta().uid, old.meta().gid));
     assert_ne!(new.object(), old.object());
 }
@@ -154,7 +154,7 @@ fn an_acl_that_changes_during_an_upload_is_obeyed_afterwards() {
     let new = upload.finish().unwrap();
     assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"closed".to_vec()));
     assert_eq!((attribute(&new, "user.colour"), new.meta().mode), (None, 0o600));
-    assert_eq!(code(acl_write::change(&old, b"too late")), "CT09", "the old file has no name any more");
+    assert_eq!(code(acl_write::change(&old, b"too late")), "CT09", "the old file has no name now");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The answers to the challenges of an ACME authority. The answers are files in the data directory, so that every server with this data directory can
-//! send the answers.
+//! The answers to the challenges of an ACME authority. The answers are files in the data directory. So every server with this data directory can send
+//! them.
 
 use super::challenge::Challenge;
 use super::place;
@@ -24,7 +24,7 @@ pub(crate) struct Answers {
     data: PathBuf,
     http: PathBuf,
     tls: PathBuf,
-    /// The answers of the fleet that the directories have; `None` before the first look.
+    /// The answers of the fleet that are in the directories; `None` before the directories were compared for the first time.
     given: Mutex<Option<Vec<enfilade_fleet::Answer>>>,
 }
 
@@ -42,7 +42,7 @@ impl Answers {
         let place = place(data);
         Arc::new(Answers {
             data: data.to_owned(),
-            // Names that begin with a dot are left out of backups.
+            // Files with names that begin with a dot are left out of backups.
             http: place.join(".http-01"),
             tls: place.join(".tls-alpn-01"),
             given: Mutex::default(),
@@ -54,8 +54,8 @@ impl Answers {
         [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
     }
 
-    /// Refuses a token (RFC 8555 §8.3) that is not a word of base64url, because it becomes the name of a file. Names of hosts (RFC 8737 §3) are checked by
-    /// the caller.
+    /// Refuses a token (RFC 8555 §8.3) that is not a word of base64url, because the token becomes the name of a file. The caller checks the names of
+    /// hosts (RFC 8737 §3).
     pub(super) fn check(challenge: Challenge, of: &str) -> anyhow::Result<()> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_word = !of.is_empty() && of.bytes().all(is_letter);
@@ -66,8 +66,8 @@ impl Answers {
         Ok(())
     }
 
-    /// Stores the answer to a challenge: to HTTP requests for this token, or to handshakes that validate this name. The servers send it until the returned
-    /// value is dropped.
+    /// Stores the answer to a challenge. The servers send the answer to HTTP requests for this token, or in handshakes that validate this name, until
+    /// the returned value is dropped.
     pub(super) fn put(&self, challenge: Challenge, of: &str, value: &[u8]) -> anyhow::Result<Answer> {
         let path = self.directory(challenge).join(of);
         self_made::write_for_owner(&self.data, &path, value, 0o600)?;
@@ -81,7 +81,8 @@ impl Answers {
         }
     }
 
-    /// The servers send exactly these answers of the fleet from now on. Returns their ids; `None` if they are the same as before.
+    /// Makes the servers send exactly these answers of the fleet from now on. Returns the ids of the answers; `None` if the answers are the same as
+    /// before.
     pub(crate) async fn give(
         self: &Arc<Self>,
         given: Vec<enfilade_fleet::Answer>,
@@ -99,7 +100,7 @@ impl Answers {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes answers, and removes all others. Returns the ids of the written ones.
+    /// Writes answers, and removes all other answers. Returns the ids of the written answers.
     fn write_all(&self, given: &[enfilade_fleet::Answer]) -> anyhow::Result<BTreeSet<String>> {
         let (mut files, mut ids) = (BTreeSet::new(), BTreeSet::new());
         for enfilade_fleet::Answer { id, value } in given {
@@ -123,7 +124,7 @@ impl Answers {
             let unread = || format!("`{}` cannot be read", directory.display());
             for entry in std::fs::read_dir(directory).with_context(unread)? {
                 let path = entry.with_context(unread)?.path();
-                // Another process of this machine can have removed it, or is writing a temporary file.
+                // Another process of this machine may have removed the file, or may be writing a temporary file.
                 let is_hidden =
                     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
                 if !is_hidden && !files.contains(&path) {
@@ -168,8 +169,8 @@ fn proof(name: &str, digest: &[u8]) -> anyhow::Result<ServerConfig> {
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key = provider.key_provider.load_private_key(key.into())?;
-    // The certificate has a critical extension that rustls does not know, so its check of certificate and key would fail. `SingleCertAndKey::from`
-    // makes no such check.
+    // The certificate has a critical extension that rustls does not know. So the check of certificate and key in rustls would fail.
+    // `SingleCertAndKey::from` makes no such check.
     let certified = SingleCertAndKey::from(CertifiedKey::new(vec![certificate.der().clone()], key));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

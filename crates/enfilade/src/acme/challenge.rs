@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// A kind of challenge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Challenge {
-    /// The authority requests a file over HTTP, at port 80 (RFC 8555 §8.3).
+    /// The authority requests a file over HTTP, on port 80 (RFC 8555 §8.3).
     #[serde(rename = "http-01")]
     Http,
-    /// The authority makes a TLS handshake, at port 443 (RFC 8737).
+    /// The authority makes a TLS handshake, on port 443 (RFC 8737).
     #[serde(rename = "tls-alpn-01")]
     TlsAlpn,
 }
@@ -17,8 +17,8 @@ pub(super) enum Challenge {
 impl Challenge {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Challenge::Http => "HTTP-01, at port 80 of each name",
-            Challenge::TlsAlpn => "TLS-ALPN-01, at port 443 of each name",
+            Challenge::Http => "HTTP-01, on port 80 of each name",
+            Challenge::TlsAlpn => "TLS-ALPN-01, on port 443 of each name",
         }
     }
 

@@ -1,4 +1,4 @@
-//! Orders in a fleet: one member orders the certificate, all members answer the challenges, and all get the certificate.
+//! Orders in a fleet. One member orders the certificate, all members answer the challenges, and all members get the certificate.
 
 use super::challenge::Challenge;
 use super::{Record, bundle};
@@ -12,19 +12,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often an order is renewed.
+/// The interval at which the lease of an order is renewed.
 const RENEW: Duration = Duration::from_secs(3);
-/// How long an order waits for members that do not give its answers yet.
+/// How long an order waits for members that do not send its answers yet.
 const ANSWERED_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
-/// How long an order tries to store its certificate. The order ends earlier if another member has it.
+/// How long an order tries to store its certificate. The order ends earlier if another member has the order.
 const STORE_MAX: Duration = Duration::from_secs(60);
-/// The longest wait after a failure, and a reserve, in seconds.
+/// The maximum wait after a failure, with a reserve, in seconds.
 const WAIT_MAX: i64 = 7 * 3600;
-/// How long no certificate is ordered after a member obtained it for other names, in seconds. Members with different settings would order without end.
+/// After a member obtained a certificate for other names, no certificate is ordered for this many seconds. Otherwise members with different settings
+/// would order certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 
-/// The fleet, for the certificate with this file name.
+/// The fleet, for orders of the certificate with this file name.
 pub(super) struct OfFleet {
     data: PathBuf,
     log: Log,
@@ -40,7 +41,7 @@ pub(super) struct OfFleet {
 pub(super) struct Taken<'f> {
     fleet: &'f OfFleet,
     order: Order,
-    /// How many attempts of all members failed since the last success.
+    /// How many attempts of all members failed after the last success.
     pub(super) failures: usize,
 }
 
@@ -53,8 +54,8 @@ impl OfFleet {
         Ok(OfFleet { data: data.to_owned(), log, certificates, name, names, directory })
     }
 
-    /// Takes the order, and gets the newest certificates. `None` if another member has the order, or if the last attempt of a member failed not long ago
-    /// and the operator did not ask for another one.
+    /// Takes the order, and gets the newest certificates. Returns `None` if another member has the order. Also returns `None` if the last attempt of
+    /// a member failed recently, and the operator did not ask for another attempt.
     pub(super) async fn take(&self, is_asked: bool) -> anyhow::Result<Option<Taken<'_>>> {
         let last = self.log.last_order(&self.name).await?;
         let now = clock::now().unix_seconds;
@@ -77,7 +78,7 @@ impl OfFleet {
         let Some(order) = self.log.take_order(&self.name).await? else { return Ok(None) };
         let failures = usize::try_from(last.failures).unwrap_or(usize::MAX);
         let taken = Taken { fleet: self, order, failures };
-        // Another member may have obtained the certificate just before.
+        // Another member may have obtained the certificate immediately before.
         let mut held = Held::default();
         let got = self.certificates.get(&self.log, &mut held).await;
         let fault = held.faults.remove(&self.name);
@@ -103,7 +104,7 @@ impl Taken<'_> {
                 Ok(true) => renewed = Instant::now(),
                 Ok(false) => {
                     return anyhow::anyhow!(
-                        "this member could not renew its order in etcd, so this attempt stopped; a member tries again by itself"
+                        "this member could not renew its order in etcd, so this attempt stopped; a member will try again automatically"
                     );
                 }
                 Err(why) if renewed.elapsed().as_secs() >= ORDER_SECONDS.unsigned_abs() => return why.into(),
@@ -123,7 +124,7 @@ impl Taken<'_> {
         Ok(id)
     }
 
-    /// Waits until all members give these answers, but not for long: a member that is dead must not prevent the renewal.
+    /// Waits until all members send these answers. The wait is short, because a dead member must not prevent the renewal.
     pub(super) async fn wait_until_answered(&self, ids: &[String]) {
         let began = Instant::now();
         while began.elapsed() < ANSWERED_MAX {
@@ -135,7 +136,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Gives all members the certificate. An issued certificate is worth several attempts.
+    /// Gives the certificate to all members. The function makes several attempts, because an issued certificate must not be lost.
     pub(super) async fn share(&self, bundle: &[u8], record: &Record) -> anyhow::Result<()> {
         let OfFleet { log, certificates, name, .. } = self.fleet;
         let (about, began) = (serde_json::to_string(record)?, Instant::now());
@@ -150,10 +151,10 @@ impl Taken<'_> {
         }
     }
 
-    /// Notes that the attempt failed. `next` is the time of the next one, in seconds since the epoch.
+    /// Records that the attempt failed. `next` is the time of the next attempt, in seconds since the epoch.
     pub(super) async fn failed(&self, failures: usize, next: i64) {
         let failures = u32::try_from(failures).unwrap_or(u32::MAX);
-        // If etcd does not answer, another member may try earlier.
+        // If etcd does not answer, another member may try before this time.
         let _ = self.fleet.log.order_failed(&self.order, failures, next).await;
     }
 
@@ -175,7 +176,7 @@ fn learned(data: &Path, last: &LastOrder) -> anyhow::Result<()> {
     }
 }
 
-/// Learns from etcd which certificate a member obtained last, if this machine has `[tls] acme`.
+/// Reads from etcd which certificate a member obtained last, if this machine has `[tls] acme`.
 pub(crate) async fn learn(config: &Config, data: &Path, log: &Log) -> anyhow::Result<()> {
     let Some(bundle) = bundle(config, data) else { return Ok(()) };
     let name = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();

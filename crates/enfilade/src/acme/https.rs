@@ -19,15 +19,15 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// The longest time for one request.
+/// The maximum time for one request.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// The largest body of an answer, in bytes. A chain of certificates has some thousands of bytes.
+/// The maximum size of the body of an answer, in bytes. A chain of certificates has some thousands of bytes.
 const BODY_MAX: usize = 256 * 1024;
-/// The files in which systems keep the CA certificates that they trust: Debian and Alpine, Fedora, openSUSE.
+/// The files with the CA certificates that the system trusts: Debian and Alpine, Fedora, openSUSE.
 const SYSTEM_ROOTS: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// An HTTPS client that opens a new connection for each request: requests are few, and months may pass between them.
+/// An HTTPS client that opens a new connection for each request, because requests are rare, and months may pass between two requests.
 pub(super) struct Https(TlsConnector);
 
 impl Https {

@@ -1,4 +1,4 @@
-//! One order at the ACME authority: the authority validates each name, then it issues the certificate (RFC 8555 §7.4).
+//! One order at the ACME authority: the authority validates each name, and then issues the certificate (RFC 8555 §7.4).
 
 use super::Answers;
 use super::answers::Answer;
@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use instant_acme::{Account, AuthorizationStatus, Identifier, NewOrder, Order, OrderStatus, RetryPolicy};
 use std::time::Duration;
 
-/// How long the authority may take to validate the names. It may take as long again to issue the certificate.
+/// The maximum time for the validation of the names. The same time applies to the issue of the certificate.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
-/// Who answers the challenges of an order.
+/// The servers that answer the challenges of an order.
 #[derive(Clone, Copy)]
 pub(super) enum Answering<'a> {
     /// The servers of this data directory.
@@ -20,7 +20,7 @@ pub(super) enum Answering<'a> {
     Fleet(&'a Taken<'a>),
 }
 
-/// A certificate with its intermediates, and its key. Both are PEM.
+/// A certificate with its intermediates, and the key of the certificate. Both texts are PEM.
 pub(super) struct Obtained {
     pub(super) chain: String,
     pub(super) key: String,
@@ -38,7 +38,7 @@ pub(super) async fn obtain(
         .new_order(&NewOrder::new(&identifiers))
         .await
         .context("the authority did not accept the order")?;
-    // The answers are served until the validation is over.
+    // The servers send the answers until the validation is over.
     let _served = begin(&mut order, challenge, answering).await?;
     let validated = order.poll_ready(&PATIENCE).await;
     if !matches!(validated, Ok(OrderStatus::Ready)) {
@@ -53,7 +53,7 @@ pub(super) async fn obtain(
     Ok(Obtained { chain, key })
 }
 
-/// Prepares the answer for each name, and then asks the authority to validate.
+/// Prepares the answer for each name, and then asks the authority to validate the names.
 async fn begin(
     order: &mut Order,
     challenge: Challenge,
@@ -86,7 +86,7 @@ async fn begin(
             Answering::Fleet(taken) => ids.push(taken.answer(challenge, &of, &value).await?),
         }
     }
-    // The authority can reach any member.
+    // The authority can connect to any member, so all members need the answer.
     if let Answering::Fleet(taken) = answering {
         taken.wait_until_answered(&ids).await;
     }
@@ -108,7 +108,7 @@ async fn begin(
     Ok(served)
 }
 
-/// The names that failed, with the reasons that the authority gives.
+/// The names for which the validation failed, with the reasons that the authority gives.
 async fn failures(order: &mut Order) -> Vec<String> {
     let mut failed = Vec::new();
     let mut authorizations = order.authorizations();

@@ -1,4 +1,4 @@
-//! The record of the last certificate and the last failure at the ACME authority; `enfilade doctor` shows it.
+//! The record of the last certificate and of the last failure at the ACME authority. `enfilade doctor` shows the record.
 
 use super::challenge::Challenge;
 use super::place;
@@ -13,13 +13,13 @@ pub(crate) struct Record {
     /// The URL of the directory of the authority that issued the certificate.
     pub(crate) directory: Option<String>,
     pub(crate) names: Vec<String>,
-    /// When the certificate was obtained, in seconds since the epoch.
+    /// The time at which the certificate was obtained, in seconds since the epoch.
     pub(crate) obtained: Option<i64>,
-    /// Until when the certificate is valid, in seconds since the epoch.
+    /// The time at which the certificate expires, in seconds since the epoch.
     pub(crate) valid_until: Option<i64>,
-    /// The kind of challenge by which the authority validated the names.
+    /// The kind of challenge with which the authority validated the names.
     pub(super) challenge: Option<Challenge>,
-    /// The last failure since the certificate was obtained: its time in seconds since the epoch, and the reason.
+    /// The last failure after the certificate was obtained: the time in seconds since the epoch, and the reason.
     pub(crate) failed: Option<(i64, String)>,
 }
 

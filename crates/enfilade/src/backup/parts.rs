@@ -1,5 +1,5 @@
-//! The files of an installation other than its facts, and their places in a backup. A restore writes each file to the same relative path in the
-//! restored data directory.
+//! The files of an installation except its facts, and their paths in a backup. A restore writes each file to the same relative path in the restored
+//! data directory.
 
 use super::absolute;
 use crate::home::{Installation, file_set};
@@ -18,14 +18,14 @@ const DEPTH_MAX: usize = 3;
 /// The files for a backup, with their lengths and digests.
 pub(super) struct Parts {
     pub(super) items: Vec<Item>,
-    /// Each part that is outside the data directory: its name, and its path.
+    /// Each part that is outside the data directory, by its name and its path.
     pub(super) outside: BTreeMap<&'static str, PathBuf>,
-    /// Files that this server does not use, and that this user cannot read.
+    /// Files that this server does not use, and that the user of this process cannot read.
     pub(super) left_out: Vec<PathBuf>,
 }
 
 impl Parts {
-    /// Lists the files, and reads each for its length and digest.
+    /// Lists the files, and reads each file to compute its length and digest.
     pub(super) fn of(installation: &Installation) -> Result<Self, BackupError> {
         let mut parts = Parts { items: Vec::new(), outside: BTreeMap::new(), left_out: Vec::new() };
         let Installation { data, config, .. } = installation;
@@ -34,11 +34,13 @@ impl Parts {
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
         }
-        // Files of Proxmox that this server does not follow: without them, a restored server would no longer warn that it checks no second factor.
+        // Files of Proxmox that this server does not follow. Without these files, a restored server would not warn any more that it checks no second
+        // factor.
         for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
             let from = files.directory().join(name);
             match parts.file(data, &from, name, "the edited files") {
-                // On a Proxmox server, only root can read these files. This server works without them, so a backup must not fail because of them.
+                // On a Proxmox server, only root can read these files. This server works without these files. So a backup does not fail if they
+                // cannot be read.
                 Err(BackupError::Io { why, .. }) if why.kind() == std::io::ErrorKind::PermissionDenied => {
                     parts.left_out.push(from);
                 }
@@ -71,7 +73,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Adds one file, if it exists. Fails if its directory cannot be opened, because then it is unknown whether the file exists.
+    /// Adds one file, if it exists. Fails if the directory of the file cannot be opened, because then the server cannot know whether the file exists.
     fn file(&mut self, data: &Path, from: &Path, to: &str, part: &'static str) -> Result<(), BackupError> {
         if !from.try_exists().map_err(|why| BackupError::io(from, why))? {
             return Ok(());
@@ -106,7 +108,8 @@ impl Parts {
             if name.as_encoded_bytes().starts_with(b".") || not == Some(from.as_path()) {
                 continue;
             }
-            // A symbolic link to a file is followed, as the server does. A link to a directory is not followed: it may lead in a circle.
+            // A symbolic link to a file is followed, because the server follows it, too. A symbolic link to a directory is not followed, because it
+            // may lead in a circle.
             if from.is_file() {
                 self.add(&from, &to)?;
             } else if !from.is_symlink() && from.is_dir() && to.components().count() <= DEPTH_MAX {

@@ -1,4 +1,4 @@
-//! Backups that a server makes by itself, and the record of them.
+//! Backups that a server makes automatically, and the record of these backups.
 
 use super::{Made, Target, make};
 use crate::home::{Home, Installation, make_directory};
@@ -20,9 +20,10 @@ const EVERY: i64 = 24 * 3600;
 const AFTER_FAILURE: i64 = 600;
 /// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// If no process has written to a temporary file for this many seconds, the server removes the file. The process that wrote it has most likely ended.
+/// If no process has written to a temporary file for this many seconds, the server removes the file, because the process that wrote it has most
+/// likely ended.
 const ABANDONED: i64 = 24 * 3600;
-/// The first letters of the name of each temporary file that this program writes.
+/// The beginning of the name of each temporary file that this program writes.
 const TEMPORARY: &str = ".enfilade-";
 
 /// The record of scheduled backups, in the data directory.
@@ -31,7 +32,7 @@ const TEMPORARY: &str = ".enfilade-";
 pub(crate) struct Record {
     /// The backups that the server made and keeps, the oldest first.
     pub(crate) made: Vec<Kept>,
-    /// When the last attempt failed, and why; absent after a success.
+    /// The time of the last attempt and the reason why it failed; absent after a success.
     pub(crate) failed: Option<Failed>,
 }
 
@@ -40,16 +41,16 @@ pub(crate) struct Record {
 pub(crate) struct Kept {
     /// The path of the backup.
     pub(crate) file: PathBuf,
-    /// When the backup was complete, in seconds since the epoch.
+    /// The time at which the backup was complete, in seconds since the epoch.
     pub(crate) unix_seconds: i64,
 }
 
 /// An attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failed {
-    /// When the attempt failed, in seconds since the epoch.
+    /// The time at which the attempt failed, in seconds since the epoch.
     pub(crate) unix_seconds: i64,
-    /// Why the attempt failed.
+    /// The reason why the attempt failed.
     pub(crate) why: String,
 }
 
@@ -58,7 +59,7 @@ impl Record {
         data.join("backups.json")
     }
 
-    /// Reads the record; it is empty if there is no file.
+    /// Reads the record. The record is empty if there is no file.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Self> {
         let path = Record::path(data);
         let text = match std::fs::read(&path) {
@@ -85,25 +86,27 @@ impl Record {
         self.made.last().filter(|last| last.file.parent() == directory)
     }
 
-    /// When the next backup is due, in seconds since the epoch: at once if the newest backup is not in the configured directory.
+    /// The time at which the next backup is due, in seconds since the epoch. If the newest backup is not in the configured directory, a backup is due
+    /// at once.
     pub(crate) fn due(&self, every: i64, directory: Option<&Path>) -> i64 {
         let next = self.last_in(directory).map_or(0, |last| last.unix_seconds + every);
         let again = self.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(AFTER_FAILURE));
         next.max(again)
     }
 
-    /// The newest backup, if its file is gone.
+    /// The path of the newest backup, if the file does not exist any more.
     pub(crate) fn newest_lost(&self) -> Option<&Path> {
         self.made.last().map(|last| last.file.as_path()).filter(|file| is_gone(file))
     }
 
-    /// Like [`Record::due`]. But if the file of the newest backup is gone, a backup is due soon, because the last one in the record does not exist.
+    /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, a backup is due soon, because the last backup in the
+    /// record is lost.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }
 }
 
-/// Whether there is no file at this path. If the file system reports another error, the file may still be there.
+/// Whether there is no file at this path. If the file system reports another error, the file may still exist.
 pub(crate) fn is_gone(file: &Path) -> bool {
     std::fs::symlink_metadata(file).is_err_and(|why| why.kind() == std::io::ErrorKind::NotFound)
 }
@@ -194,8 +197,8 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
     installation.config.backup.directory.clone().map(PathBuf::from)
 }
 
-/// Refuses to create a directory again that had backups. The directory may be on a disk that is not mounted now: then the backups would fill the disk
-/// that contains the mount point.
+/// Refuses to create a directory again that contained backups before. The directory may be on a disk that is not mounted now. Then the backups would
+/// fill the disk with the mount point.
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),
@@ -225,8 +228,8 @@ fn run(installation: &Installation, lmdb: &Lmdb, record: &Record) -> anyhow::Res
     Ok((made, file))
 }
 
-/// Deletes the oldest backups in the directory of the newest one until `keep` are left. A missing file is no error: somebody else deleted it. Backups
-/// in another directory, which was configured before, are removed from the record, but their files stay.
+/// Deletes the oldest backups in the directory of the newest backup until `keep` backups are left. A missing file is not an error, because an
+/// operator may have deleted it. Backups in another directory, which was configured before, are removed from the record, but their files stay.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
     record.made.retain(|kept| kept.file.parent() == directory.as_deref());
@@ -273,7 +276,7 @@ mod tests {
         ] {
             let record = Record { made, failed };
             assert_eq!(record.due(every, Some(Path::new("/b"))), due);
-            // In another directory there is no backup yet.
+            // In another directory, there is no backup until now.
             let failed = record.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(600));
             assert_eq!(record.due(every, Some(Path::new("/other"))), failed);
         }

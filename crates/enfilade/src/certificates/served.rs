@@ -1,4 +1,4 @@
-//! Replaces the served certificates at run time. Changes are made one after the other, and each publishes a new snapshot.
+//! Replaces the served certificates at run time. The changes are made one after the other. Each change publishes a new snapshot.
 
 use super::told::{TOLD_MAX, described, how_to_add, unusable, warn};
 use super::{Keeper, tell};
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The served certificates, and what is wrong with their files.
+/// The served certificates, and the problems of their files.
 pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
     /// The lock is held during every change.
     faults: Mutex<Faults>,
-    /// When the last warning about expiring certificates was logged, in seconds since the epoch.
+    /// The time at which the last warning about expiring certificates was logged, in seconds since the epoch.
     ends_told: Mutex<i64>,
     /// The watch that reports changed files. It is replaced together with the place of the certificates.
     watched: Mutex<Option<Arc<Watched>>>,
@@ -30,18 +30,19 @@ pub(crate) struct Served {
     tickets: Tickets,
 }
 
-/// The problems that exist now. The metrics show exactly these problems, no matter whether a signal or a changed file revealed them.
+/// The problems that exist now. The metrics show exactly these problems, whether a signal or a changed file revealed them.
 #[derive(Default)]
 struct Faults {
     /// The problem of each bad file, by its path.
     files: BTreeMap<String, String>,
-    /// Whether the directory or the crt-list was refused, so that the earlier certificates are served.
+    /// Whether the directory or the crt-list was refused. If it was refused, the earlier certificates are served.
     is_place_refused: bool,
     /// Whether the last reload refused the configuration.
     is_configuration_refused: bool,
 }
 
-/// How long a directory of certificates must be unchanged before it is read, because files are often written together, or twice.
+/// How long a directory of certificates must be unchanged before it is read. The reason: several files are often written one after the other, or a
+/// file is written twice.
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum number of waits of [`QUIET`] for a directory. After the last wait, the directory is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
@@ -72,7 +73,7 @@ impl Served {
         Arc::new(served)
     }
 
-    /// Reserves the directories of certificates, so that no datastore contains them.
+    /// Reserves the directories of certificates. So no datastore can contain them.
     fn reserve(&self, keeper: &Keeper) {
         let (house, directories) = (self.faces.house(), keeper.files.directories());
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -83,12 +84,12 @@ impl Served {
             reserved.certificates = directories;
         });
         if is_other {
-            // Closes open roots of datastores, so that each is checked against the reserved paths when it is opened again.
+            // Closes open roots of datastores. So each root is checked against the reserved paths when it is opened again.
             let _ = house.close_idle_roots();
         }
     }
 
-    /// The keys that seal session tickets of all certificates.
+    /// The keys that seal session tickets. All certificates use the same keys.
     pub(crate) fn tickets(&self) -> &Tickets {
         &self.tickets
     }
@@ -122,7 +123,7 @@ impl Served {
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
     }
 
-    /// Logs new problems; removes the problems of examined files that are good again.
+    /// Logs new problems. Removes the problems of examined files that are usable again.
     fn note(&self, faults: &mut Faults, examined: &Examined, found: Vec<BadCertificate>) {
         let known = &faults.files;
         let fresh: Vec<_> =
@@ -134,21 +135,21 @@ impl Served {
         self.measure(faults);
     }
 
-    /// Reads the whole directory or crt-list again. Returns how many certificates are served, and how many files cannot be used.
+    /// Reads the whole directory or crt-list again. Returns the number of served certificates, and the number of files that cannot be used.
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<[usize; 2]> {
         self.look(&mut self.faults(), rules, None)?;
         self.watch();
         Ok(self.counts())
     }
 
-    /// How many certificates are served, and how many files cannot be used.
+    /// The number of served certificates, and the number of files that cannot be used.
     fn counts(&self) -> [usize; 2] {
         let bad = self.faults().files.len();
         [self.exchange.borrow().certificates.count(), bad]
     }
 
     /// Reads the changed files (all files if `changed` is `None`), and serves the certificates that were found. If the directory or crt-list cannot
-    /// be used, or no certificate is left, the earlier certificates stay. Returns how many certificates are served, and a list of the changes.
+    /// be used, or no certificate is left, the earlier certificates stay. Returns the number of served certificates, and a list of the changes.
     fn look(
         &self,
         faults: &mut Faults,
@@ -156,8 +157,8 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. In this case all files are
-        // read, and not only the changed ones.
+        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. Then all files are read,
+        // and not only the changed files.
         let is_empty = faults.is_place_refused && !keeper.files.is_behind();
         let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
@@ -195,10 +196,10 @@ impl Served {
         self.exchange.borrow().keeper.is_of(tls, data)
     }
 
-    /// Serves the certificates of another place from now on, and watches that place. Returns how many certificates are served, and how many files
-    /// cannot be used.
+    /// Serves the certificates of another place from now on, and watches that place. Returns the number of served certificates, and the number of
+    /// files that cannot be used.
     pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<[usize; 2]> {
-        // The lock is held while the files are read, so that a change which the watch reports in this time is read with the new keeper.
+        // The lock is held while the files are read. So if the watch reports a change during this time, the change is read with the new keeper.
         let mut faults = self.faults();
         let (certificates, found) = keeper.load(rules)?;
         self.exchange(certificates, Arc::new(keeper));
@@ -209,8 +210,8 @@ impl Served {
         Ok(self.counts())
     }
 
-    /// Watches the directories of the certificates, unless they are watched already. After a new watch has begun, reads all files again, because they
-    /// may have changed before.
+    /// Watches the directories of the certificates, unless they are watched already. After a new watch has begun, all files are read again, because
+    /// they may have changed before the watch began.
     fn watch(&self) {
         let keeper = Arc::clone(&self.exchange.borrow().keeper);
         let mut watched = self.watched();
@@ -222,7 +223,7 @@ impl Served {
         self.look_at(Changed::Everything);
     }
 
-    /// Reads every key, logs how long that took, and stops serving unusable certificates.
+    /// Reads every key, logs the time that this took, and stops serving unusable certificates.
     pub(crate) fn verify(self: &Arc<Self>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -256,7 +257,7 @@ impl Served {
         Ok(())
     }
 
-    /// Reads the changed files, applies the current rules, and logs what changed.
+    /// Reads the changed files, applies the current rules, and logs the changes.
     pub(crate) fn look_at(&self, changed: Changed) {
         let files = match &changed {
             Changed::Files(files) => Some(files),
@@ -285,10 +286,10 @@ impl Served {
         keeper.write_down(&certificates);
     }
 
-    /// Starts a thread that reacts to changes of the files. `watched` was opened before the files were first read, so that no change is missed.
+    /// Starts a thread that reacts to changes of the files. `watched` was opened before the files were read at the start. So no change is missed.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // If the start trusted the index, the files were not checked yet: without `watched`, the loop begins with a check of all files.
+        // If the start trusted the index, the files were not checked until now. Without `watched`, the loop begins with a check of all files.
         let watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         *self.watched() = watched.map(Arc::new);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -309,7 +310,7 @@ impl Served {
                     changed = changed.and(more);
                 }
                 if changed == Changed::Everything {
-                    // The next turn of the loop begins a new watch, and reads all files.
+                    // The next iteration of the loop begins a new watch, and reads all files.
                     served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
                 } else {
                     served.look_at(changed);
@@ -319,7 +320,7 @@ impl Served {
         Ok(())
     }
 
-    /// Waits for a change. Returns `None` if there was none for a minute, or if a reload has replaced the watch.
+    /// Waits for a change. Returns `None` if there was no change for a minute, or if a reload has replaced the watch.
     fn next_change(&self, now: &Arc<Watched>) -> Option<Changed> {
         for _ in 0..WATCH_TURNS {
             let changed = now.wait(WATCH_TURN);
@@ -333,8 +334,8 @@ impl Served {
         None
     }
 
-    /// Waits, for at most a minute, until the place can be watched: a directory that was moved away may come back at any time, and a reload may name
-    /// another place.
+    /// Waits, for at most a minute, until the directory or crt-list can be watched. A directory that was moved away may come back at any time, and a
+    /// reload may set another directory.
     fn wait_for_the_place(&self) {
         for _ in 0..WATCH_TURNS {
             std::thread::park_timeout(WATCH_TURN);
@@ -355,7 +356,7 @@ impl Served {
         let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // When the files were read at the start, these warnings were logged already.
+        // At the start, these warnings were already logged when the files were read.
         if !is_first {
             warn(&keeper.files.revocations(clock::nanos()));
         }
@@ -401,8 +402,8 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// Says what happens to connections while the files cannot be read. A certificate whose key is not in memory can be served only while its file can be
-/// read.
+/// Describes the effect on connections while the files cannot be read. A certificate without its key in memory can be served only while its file can
+/// be read.
 fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
     let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
     let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();
@@ -421,7 +422,7 @@ fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
 /// The watched directories of certificate files.
 pub(crate) struct Watched {
     directories: BTreeSet<PathBuf>,
-    /// The files to which links in the directories lead, and the links on the way. The directories of these files and links are watched, too.
+    /// The files to which links in the directories lead, and the links on the way. The directories of all these files and links are watched, too.
     links: BTreeSet<PathBuf>,
     watch: DirectoryWatch,
 }
@@ -430,7 +431,7 @@ impl Watched {
     /// Starts watching.
     ///
     /// # Errors
-    /// When a directory does not exist, or the kernel refuses.
+    /// When a directory does not exist, or the kernel refuses the watch.
     pub(crate) fn new(files: &CertificateFiles) -> std::io::Result<Self> {
         let directories = files.directories();
         let links = links_of(&directories);
@@ -440,7 +441,8 @@ impl Watched {
         Ok(Watched { directories, links, watch })
     }
 
-    /// Whether `files` are still in the watched directories, and the links there lead to the same files as when the watch began.
+    /// Whether `files` are still in the watched directories, and the links in these directories lead to the same files as at the beginning of the
+    /// watch.
     pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
         let directories = files.directories();
         self.directories == directories && self.links == links_of(&directories)
@@ -456,7 +458,7 @@ impl Watched {
                 Changed::Files(files) if files.is_disjoint(&self.links) => files,
                 _ => return Changed::Everything,
             };
-            // The directories to which links lead also contain other files, whose changes do not matter.
+            // The directories to which links lead also contain other files. Changes of these other files do not matter.
             files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
             if left == 0 || !files.is_empty() {
                 return Changed::Files(files);

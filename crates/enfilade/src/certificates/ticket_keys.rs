@@ -1,6 +1,6 @@
-//! The keys that seal (encrypt) TLS session tickets. All servers of a data directory share one repository of these keys, with the layout and the
-//! rotation of the Fernet key repository. The next key is published long before it seals tickets, so that every server can open the tickets of all
-//! servers.
+//! The keys that seal (encrypt) TLS session tickets. All servers of a data directory share one repository of these keys. The repository has the
+//! layout and the rotation of the Fernet key repository. The next key is published long before it seals tickets. So every server can open the tickets
+//! of all servers.
 
 use crate::home::Home;
 use crate::{clock, operations, output};
@@ -11,18 +11,19 @@ use std::time::Duration;
 
 /// How long one key seals new tickets, in seconds.
 const SEALS_SECONDS: i64 = 6 * 3600;
-/// The number of kept keys: the next key, the key that seals new tickets, and the earlier keys that unexpired tickets need.
+/// The number of kept keys: the next key, the key that seals new tickets, and the earlier keys that are needed for unexpired tickets.
 const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
-/// How often the keys are read. A key is in the repository for hours before it seals tickets, so every server reads it in time.
+/// The interval at which the keys are read. A key is in the repository for hours before it seals tickets. So every server reads the key in time.
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Reads the keys now, and then periodically in a separate thread. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
-    // Only servers make these keys and the directory of operations. If that directory does not exist, no server has run yet, and no key is missing.
+    // Only servers make these keys and the directory of operations. If the directory of operations does not exist, no server has run yet, and no key
+    // is missing.
     if operations::place(&home.data).exists() && !keys.directory().exists() {
         output::note(&format!(
-            "warning: the keys of TLS session tickets in `{}` are missing: new ones are made, and every client does one full handshake",
+            "warning: the keys of TLS session tickets in `{}` are missing: the server makes new keys, and every client does one full handshake",
             keys.directory().display()
         ));
     }
@@ -61,7 +62,7 @@ fn look(keys: &FernetKeys, tickets: &Tickets) -> Result<(), String> {
     };
     let mut found = keys.read().map_err(|why| why.to_string())?;
     if is_due(&found) {
-        // If another server has rotated the keys in the meantime, the rotation is refused, and that is no error.
+        // If another server has already rotated the keys, the rotation is refused. This refusal is not an error.
         let agree = |found: &Found, _: &_| is_due(found).then_some(()).ok_or_else(String::new);
         let _ = keys.rotate(KEYS_MAX, agree);
         found = keys.read().map_err(|why| why.to_string())?;

@@ -1,14 +1,15 @@
-//! What messages say about the place of the certificates, and about certificates that cannot be used or may not work for all clients.
+//! The texts of messages about the directory or crt-list of the certificates, and about certificates that cannot be used or may not work for all
+//! clients.
 
 use crate::config::Tls as TlsConfig;
 use crate::{output, self_made};
 use enfilade_admin::{BadCertificate, CertificatePlace};
 use std::path::Path;
 
-/// The maximum number of bad files that are logged; `enfilade certs check` shows all.
+/// The maximum number of bad files that are logged. `enfilade certs check` shows all bad files.
 pub(super) const TOLD_MAX: usize = 100;
 
-/// The place of the certificates, for messages.
+/// A description of the directory or crt-list of the certificates, for messages.
 pub(crate) fn described(place: &CertificatePlace) -> String {
     match place {
         CertificatePlace::Directory(path) => format!("certificate directory `{}`", path.display()),
@@ -16,7 +17,7 @@ pub(crate) fn described(place: &CertificatePlace) -> String {
     }
 }
 
-/// How a certificate is added to a place. `certs add` does not change a crt-list, because people write it by hand.
+/// Says how an operator adds a certificate. `certs add` does not change a crt-list, because people write a crt-list by hand.
 pub(crate) fn how_to_add(place: &CertificatePlace) -> &'static str {
     match place {
         CertificatePlace::Directory(_) => {
@@ -52,7 +53,7 @@ pub(crate) fn unused_names(tls: &TlsConfig, data: &Path) -> Option<String> {
     }
 }
 
-/// The beginning of an error message: the directory or crt-list of certificates cannot be used.
+/// The beginning of an error message: the directory or crt-list of the certificates cannot be used.
 pub(super) fn unusable(place: &CertificatePlace) -> String {
     format!("{} cannot be used", described(place))
 }
@@ -65,7 +66,7 @@ pub(super) fn listed(bad: &[BadCertificate]) -> String {
     text
 }
 
-/// Logs certificates that are served and may not work for all clients, at most [`TOLD_MAX`] of them.
+/// Logs certificates that are served but may not work for all clients, at most [`TOLD_MAX`] of them.
 pub(super) fn warn(warnings: &[BadCertificate]) {
     for BadCertificate { file, why } in warnings.iter().take(TOLD_MAX) {
         output::note(&format!("warning: certificate `{file}` is served, but {why}"));

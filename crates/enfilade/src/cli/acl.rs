@@ -47,7 +47,7 @@ pub(crate) enum Acl {
         #[arg(long, requires = "recursive")]
         dry_run: bool,
     },
-    /// Write the ACLs of a path and of everything below it to standard output, one line of JSON each
+    /// Write the ACLs of a path and of everything below it to standard output; each ACL is one line of JSON
     Save {
         /// The datastore
         datastore: DatastoreName,
@@ -60,7 +60,7 @@ pub(crate) enum Acl {
         /// The datastore
         datastore: DatastoreName,
     },
-    /// Show the rights of each user on a path and on everything below it: one line per object and user
+    /// Show the rights of each user on a path and on everything below it: one line for each object and user
     #[command(
         after_help = "Roles and ACLs apply together, as for a request. If an object has no line for a user, the user cannot see the object.\n\
         Save two reviews with --json, and compare them with `acl changes`."
@@ -93,7 +93,7 @@ pub(crate) enum Acl {
         /// The foreign SID in the ACL entries
         sid: Sid,
     },
-    /// Show the mapped foreign SIDs and the user or group of each
+    /// Show the mapped foreign SIDs, and the user or group of each SID
     Mapped,
     /// Compare two reviews that were saved with --json: rights gained, lost, or changed
     Changes {

@@ -32,7 +32,7 @@ pub(crate) enum Application {
         /// The application
         name: ApplicationName,
     },
-    /// Change an application; a list of paths replaces the former list
+    /// Change an application; a new list of paths replaces the old list
     #[command(group = changes([
         "hosts", "public", "open", "administer", "accept", "pass_preflight", "send_groups", "send_jwt", "datastore",
         "port", "if_both", "comment",
@@ -40,7 +40,7 @@ pub(crate) enum Application {
     Set {
         /// The application
         name: ApplicationName,
-        /// A host of the application's URLs, such as wiki.example.com; may be repeated, and replaces the former hosts
+        /// A host of the application's URLs, such as wiki.example.com; may be repeated; the given hosts replace the old hosts
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<HostName>,
         #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) enum Application {
     },
 }
 
-/// The properties of an application. In `set`, a property that is not given stays as it is.
+/// The properties of an application. In `set`, a property that is not given stays unchanged.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Properties {
     /// Paths that everybody may read without a credential, with everything below them; commas separate several paths, `none` means no path
@@ -85,8 +85,8 @@ pub(crate) struct Properties {
     /// The port of the application's URLs, for signing in with a browser [initially: 443]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Which credential counts if a request has the cookie of a sign-in and also `Authorization` or `X-Auth-Token`. With `none`, such a request is refused
-    /// [initially: none]
+    /// Which credential counts if a request has the cookie of a sign-in and also `Authorization` or `X-Auth-Token`. With `none`, such a request is
+    /// refused [initially: none]
     #[arg(long, value_name = "cookie|header|none")]
     pub(crate) if_both: Option<IfBoth>,
     /// A comment; an empty value removes it
@@ -94,7 +94,7 @@ pub(crate) struct Properties {
     pub(crate) comment: Option<String>,
 }
 
-/// Which credential counts if a request has two; `None` if none does.
+/// The credential that counts if a request has two credentials; `None` if neither counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IfBoth(pub(crate) Option<CountsIfBoth>);
 
@@ -109,7 +109,7 @@ impl FromStr for IfBoth {
     }
 }
 
-/// The datastore whose files an application serves; `None` if it serves none.
+/// The datastore with the files that an application serves; `None` if the application serves no files of a datastore.
 #[derive(Clone, Debug)]
 pub(crate) struct Files(pub(crate) Option<DatastoreName>);
 
@@ -167,7 +167,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,
-    /// The question about the request; the error if the request is refused before any door is asked.
+    /// The question about the request. It is an error if the request is refused before any door is asked.
     pub(crate) ask: Result<ApplicationAsk, RequestError>,
 }
 
@@ -235,8 +235,8 @@ pub(crate) struct Integrate {
     /// The application [default: the only application]
     #[arg(long)]
     pub(crate) application: Option<ApplicationName>,
-    /// The address of the application behind the proxy: an IP address and a port [default: 127.0.0.1:8080; nginx serves the files of an application with
-    /// `--datastore` itself]
+    /// The address of the application behind the proxy: an IP address and a port [default: 127.0.0.1:8080; nginx serves the files of an application
+    /// with `--datastore` itself]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) upstream: Option<SocketAddr>,
     /// The address on which the proxy listens: an IP address and a port; `[::]:443` for IPv6
@@ -257,14 +257,14 @@ pub(crate) struct Integrate {
     /// The CA that signed Enfilade's certificate, in PEM; only for Traefik [default: a path that you must replace]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Let the proxy listen without TLS, for a test. Passwords are then not encrypted. Not for use behind another proxy: failed logins of one visitor
-    /// would block all visitors
+    /// Let the proxy listen without TLS, for a test. Passwords are then not encrypted. Do not use this option for a proxy behind another proxy:
+    /// failed logins of one visitor would block all visitors
     #[arg(long, conflicts_with_all = ["certificate", "key"])]
     pub(crate) no_tls: bool,
-    /// Let Envoy ask over gRPC instead of HTTP
+    /// Let Envoy ask for decisions over gRPC instead of HTTP
     #[arg(long)]
     pub(crate) grpc: bool,
-    /// Pass `Authorization` and `X-Auth-Token` on to the application, which then can act as the user
+    /// Pass on `Authorization` and `X-Auth-Token` to the application, which can then act as the user
     #[arg(long)]
     pub(crate) pass_credentials: bool,
     /// Write the files into this existing directory, instead of printing them

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
     /// The backup to write: one file if the name ends in .tar or .age, otherwise a new directory. Backups are not compressed, and do not contain the
-    /// content of datastores: copy the content with its ACLs (`rsync -aX`, as root)
+    /// content of datastores: copy the content and its ACLs separately (`rsync -aX`, as root)
     pub(crate) target: PathBuf,
     /// Include the ACLs of the files of all datastores, as `enfilade acl save` writes them
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Check the configuration: unknown keys, invalid values, certificates that keep a server from starting, settings without effect; exits with 1 on
+    /// Check the configuration: unknown keys, invalid values, certificates with which a server cannot start, settings without effect; exits with 1 on
     /// an error
     Check {
         /// The file to check [default: the file of --config, else enfilade.toml in the data directory]

@@ -53,13 +53,14 @@ pub(crate) enum Datastore {
         /// The maximum size of the datastore's content: bytes, or a number with K, M, G, T or P (powers of 1024), such as 500G; `none` for no limit
         #[arg(long, value_parser = quantity_or_none)]
         quota: Option<Quantity>,
-        /// Serve the datastore only while a file system is mounted at this directory, such as a network share; `none` to serve it always
+        /// Serve the datastore only while a file system, such as a network share, is mounted at this directory; `none` means that the datastore is
+        /// always served
         #[arg(long)]
         mounted_at: Option<String>,
         /// How ACLs are stored on the files of the datastore: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
         #[arg(long, value_name = "DIALECT")]
         acls: Option<AclDialect>,
-        /// The rights a user needs on an entry to see it [initially: read-data,read-named-attributes,read-attributes,read-acl]
+        /// The rights that a user needs on an entry to see the entry [initially: read-data,read-named-attributes,read-attributes,read-acl]
         #[arg(long, value_name = "RIGHTS")]
         visible_by: Option<AccessMask>,
         /// Whether every directory above a file must grant traverse, as on UNIX; with `no` only the ACL of the file counts, as on Windows
@@ -71,8 +72,8 @@ pub(crate) enum Datastore {
         /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
-        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` for the member with the edited files. Further
-        /// members take it over, in this order, if the members before them have no server for 10 s
+        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` means the files member. Further members take
+        /// the datastore over, in this order, if the members before them have no server for 10 s
         #[arg(long, value_name = "MEMBER,…")]
         home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
@@ -83,7 +84,7 @@ pub(crate) enum Datastore {
     Maintenance {
         /// The datastore
         name: DatastoreName,
-        /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
+        /// read-only, offline, unmount, s3-refresh or delete; none opens the datastore again
         #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
         mode: String,
         /// A message for refused clients; an empty value removes it [default: the message of the present mode]

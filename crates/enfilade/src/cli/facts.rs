@@ -26,7 +26,7 @@ pub(crate) enum Facts {
     },
     /// Replace all records in the store (the facts) with the records of a backup; running servers use the new records from their next request on
     Restore {
-        /// The backup file. Without a file, --accept-rollback accepts the present records of a store that was rolled back
+        /// The backup file. Without this argument, --accept-rollback accepts the present records of a store that was rolled back
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
         /// Replace existing facts
@@ -42,7 +42,7 @@ pub(crate) enum Facts {
     },
     /// Upgrade a store of an older version to the format of this version; before the upgrade, a backup is written next to the store
     Upgrade {
-        /// Only check that every record can be upgraded, and print what would be done; nothing is changed
+        /// Only check that every record can be upgraded, and print the steps of the upgrade; nothing is changed
         #[arg(long)]
         dry_run: bool,
     },
@@ -56,7 +56,7 @@ pub(crate) enum Facts {
     Dump {
         /// The file, outside of the data directory; it may be a device or a pipe. `-` is standard output [default: standard output]
         file: Option<PathBuf>,
-        /// Include the hashes of passwords and secrets; otherwise they are written as `redacted`
+        /// Include the hashes of passwords and secrets; without this option they are written as `redacted`
         #[arg(long)]
         secrets: bool,
         /// Replace an existing file when the new file is complete

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub(crate) enum Fleet {
     /// Make this machine the first member of a new fleet, with its facts; set `[fleet]` in enfilade.toml first, and stop the server
     Init,
-    /// Write a file with which one more machine can join the fleet, once, within 24 h; the file contains the facts and the keys, so keep it secret
+    /// Write a file with which a further machine can join the fleet once within 24 h; the file contains the facts and the keys, so keep it secret
     Invite {
         /// The name of the new member
         name: MemberName,
@@ -20,12 +20,14 @@ pub(crate) enum Fleet {
         /// The invitation
         file: PathBuf,
     },
-    /// Show the members and their servers: version, changes that are not applied yet, whether etcd hears the server; and the format of the fleet
+    /// Show the format of the fleet, its members, and their servers: version, changes that are not applied yet, and whether the server is in contact
+    /// with etcd
     Status,
-    /// Raise the format of the fleet to the newest one of this version; update all members first. It cannot be undone: older programs cannot open the data
-    /// directories afterwards
+    /// Raise the format of the fleet to the newest format of this version; update all members first. This cannot be undone: older programs cannot
+    /// open the data directories afterwards
     Upgrade,
-    /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must be those of the member that is followed now
+    /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must have the same content as the files that the
+    /// fleet follows now
     FollowFiles,
     /// Take this machine out of the fleet; stop the server first. The last member keeps its facts and works alone
     Leave,
@@ -34,12 +36,14 @@ pub(crate) enum Fleet {
         /// The name of the member
         name: MemberName,
     },
-    /// Turn the copy of this machine into a store of its own, for example after all data of etcd was lost; stop every other member first
+    /// Turn this member's copy of the facts into an independent store, for example after all data of etcd was lost; stop every other member first
     Recover {
-        /// Confirm that no other member goes on: changes that this machine does not have are lost, and what they revoked is valid again
+        /// Confirm that no other member continues: changes that this machine does not have are lost, and credentials and rights that these changes
+        /// revoked are valid again
         #[arg(long)]
         force: bool,
-        /// Accept that `user.cfg` and the other edited files of this machine differ from those that the fleet read last: what they define is valid again
+        /// Accept that `user.cfg` and the other edited files of this machine differ from the files that the fleet read last: the users, tokens and
+        /// roles in these files are valid again
         #[arg(long)]
         accept_files: bool,
     },

@@ -51,7 +51,7 @@ pub(crate) enum Import {
 }
 
 impl Import {
-    /// Whether the import only shows what it would do, and changes nothing.
+    /// Whether the import only shows what it would change.
     pub(crate) fn is_pretended(&self) -> bool {
         match self {
             Import::Proxmox { pretend, .. } | Import::Keystone { pretend, .. } => *pretend,

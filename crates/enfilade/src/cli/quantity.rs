@@ -1,4 +1,4 @@
-//! Parses sizes as people write them, such as `500G`.
+//! Parses sizes in a form such as `500G`.
 
 /// A quota in bytes; `None` means that there is no limit.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What a table is about.
+/// The subject of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Subject {
     /// Keys of enfilade.toml, except limits

@@ -6,7 +6,7 @@ use enfilade_facts::vocabulary::{AccessTokenId, Authid, GroupName, Realm, TrustI
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Revoke {
-    /// End all sessions of a user, and show which credentials still work
+    /// End all sessions of a user, and show the credentials that still work
     User {
         /// NAME@REALM
         #[arg(value_parser = user)]
@@ -37,7 +37,7 @@ pub(crate) enum Revoke {
     },
     /// Delete an API token with the sessions and records made with it, or end one session
     Token {
-        /// USER@REALM!NAME of an API token; or the audit id of a session; `-` reads the token of a session from standard input
+        /// USER@REALM!NAME of an API token, or the audit id of a session; `-` reads the token of a session from standard input
         #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
         token: String,
     },
@@ -62,7 +62,7 @@ pub(crate) enum Revoke {
         /// The audit id of the session, as `session list` and the log show it; `-` reads the token of the session from standard input
         #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
         session: String,
-        /// Also end all other sessions of the chain: they come from the same login
+        /// Also end all other sessions of the chain, which come from the same login
         #[arg(long)]
         chain: bool,
     },
@@ -76,7 +76,7 @@ pub(crate) enum Revoke {
     List,
 }
 
-/// What a revocation covers.
+/// The extent of a revocation.
 #[derive(Debug, Args)]
 pub(crate) struct Extent {
     /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens and WebDAV locks of the users.

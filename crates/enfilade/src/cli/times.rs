@@ -1,4 +1,4 @@
-//! Parses durations and points in time, as people write them.
+//! Parses durations and points in time, in the forms that people write.
 
 use crate::clock;
 use enfilade_facts::vocabulary::from_rfc3339;
@@ -27,7 +27,7 @@ pub(crate) fn moment(text: &str) -> Result<i64, String> {
     moment_after(text, clock::now().unix_seconds)
 }
 
-/// Parses a point in time as [`moment`] does, but refuses one that has passed: for the expiry of a new user or token.
+/// Parses a point in time as [`moment`] does, but refuses a time in the past. This is for the expiry of a new user or token.
 pub(crate) fn future(text: &str) -> Result<i64, String> {
     future_after(text, clock::now().unix_seconds)
 }

@@ -24,10 +24,10 @@ pub(crate) enum Token {
         /// A client certificate (PEM) instead of a secret: a TLS client that presents this certificate acts as the token
         #[arg(long, conflicts_with = "project", value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// Limit the token to this project (NAME, NAME@DOMAIN or its id): the token is then an application credential for OpenStack's clients
+        /// Limit the token to this project (NAME, NAME@DOMAIN or its id): the token becomes an application credential for OpenStack's clients
         #[arg(long, conflicts_with = "own_roles")]
         project: Option<String>,
-        /// A role of the token's owner on the project; may be given several times [default: all roles that the owner has there now]
+        /// A role of the token's owner on the project; may be given several times [default: all roles that the owner has on the project now]
         #[arg(long, requires = "project", value_name = "ROLE")]
         role: Vec<String>,
     },
@@ -88,7 +88,7 @@ pub(crate) enum Token {
         #[arg(long, conflicts_with = "token")]
         all: bool,
     },
-    /// Delete a token; the next request with it is refused
+    /// Delete a token; the next request with the token is refused
     #[command(aliases = ["remove", "rm"])]
     Delete {
         /// USER@REALM!NAME

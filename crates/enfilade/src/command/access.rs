@@ -1,4 +1,4 @@
-//! `enfilade user access`: with which credentials and sessions a user can log in, and which of the credentials work.
+//! `enfilade user access`: the credentials and sessions with which a user can log in, and whether each credential works.
 
 use super::client_certificates;
 use super::judge::Judge;
@@ -36,8 +36,8 @@ pub(super) fn name_of(kind: WayKind) -> &'static str {
     KINDS.iter().find(|row| row.0 == kind).map_or("", |row| row.2)
 }
 
-/// Replaces the ids of EC2 keys by their access keys, because programs, and reports about leaked keys, contain only the access key. The id is its
-/// digest.
+/// Replaces the ids of EC2 keys by their access keys. Programs, and reports about leaked keys, contain only the access key. The id is a digest of the
+/// access key.
 pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<()> {
     for way in ways.iter_mut().filter(|way| way.kind == WayKind::Ec2Key) {
         let Ok(id) = way.name.parse::<BlobId>() else { continue };
@@ -47,13 +47,13 @@ pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<
     Ok(())
 }
 
-/// The access key with which clients log in. `None` if the id is not the digest of the access key in the blob: a client can change the blob, but not
-/// the id.
+/// The access key with which clients log in. `None` if the id is not the digest of the access key in the blob, because a client can change the blob
+/// but not the id.
 fn login_key(id: &BlobId, row: &Blob) -> Option<String> {
     access_key(&row.blob).filter(|access| ec2_id(access) == *id)
 }
 
-/// A credential or trust of a user, and the reason if the credential or trust does not work.
+/// A credential or trust of a user, and the reason if this credential or trust does not work.
 pub(super) type Judged = (Way, Option<String>);
 
 /// Checks whether each credential and trust works now. A trust from another user works only if the trustee can log in with a password, or has a
@@ -106,17 +106,17 @@ pub(super) fn run(home: &Home, user: &Userid, json: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A user with all ways in.
+/// A user with all ways to log in.
 struct Found {
     access: UserAccess,
     judged: Vec<Judged>,
     sessions: Vec<IssuedSession>,
-    /// Whether no line of the crt-list asks clients for certificates.
+    /// Whether no line of the crt-list requests client certificates.
     nobody_asks: bool,
 }
 
 impl Found {
-    /// Where a way in works, if it works only on some connections.
+    /// Says on which connections a way to log in works, if it works only on some connections.
     fn only_where(&self, way: &Way) -> Option<String> {
         (way.kind == WayKind::ClientCertificate).then(|| match self.nobody_asks {
             true => format!("{}, but no line asks for client certificates", client_certificates::ONLY_WHERE),

@@ -104,7 +104,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the ACL of one file or directory. Prints the replaced ACL, and how many entries below keep their own ACL.
+/// Sets the ACL of one file or directory. Prints the replaced ACL, and the number of entries below that keep their own ACL.
 fn set(
     home: &Home,
     (datastore, path): (&DatastoreName, &StorePath),
@@ -112,7 +112,7 @@ fn set(
     json: bool,
 ) -> anyhow::Result<()> {
     let ctx = home.change_context();
-    // An ACL that cannot be read is replaced, too, so errors are ignored here.
+    // If the present ACL cannot be read, it is replaced, too. So errors are ignored here.
     let before = enfilade_admin::get_acl(&ctx, datastore, path).ok().and_then(|acl| acl.lines);
     let place = enfilade_admin::set_acl(&ctx, datastore, path, acl)?;
     let now = enfilade_admin::get_acl(&ctx, datastore, path)?;
@@ -136,7 +136,7 @@ fn set(
     Ok(())
 }
 
-/// The lines of an ACL: the arguments, or without arguments the lines of standard input.
+/// The lines of an ACL. They are the arguments. Without arguments, they are the lines of standard input.
 fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
     if !lines.is_empty() {
         return Ok(lines);

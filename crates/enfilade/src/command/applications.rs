@@ -24,7 +24,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
                 json,
                 &value,
                 &format!(
-                    "application {name} created; nobody has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
+                    "application {name} created; no user has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
                 ),
             );
         }
@@ -72,7 +72,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
 /// The usual port of https.
 const HTTPS: u16 = 443;
 
-/// Refuses the host of the page for signing in. Its cookie would reach the application.
+/// Refuses the host of the page for signing in, because the cookie of this page would reach the application.
 fn refuse_host_of_sign_in(home: &Home, hosts: &[HostName]) -> anyhow::Result<()> {
     let own = home.config.decisions.sign_in.as_ref().and_then(UrlOrigin::host);
     match hosts.iter().find(|host| Some(*host) == own.as_ref()) {
@@ -84,7 +84,7 @@ fn refuse_host_of_sign_in(home: &Home, hosts: &[HostName]) -> anyhow::Result<()>
     }
 }
 
-/// Sets the given properties. Properties that are not given stay as they are.
+/// Sets the given properties. Properties that are not given stay unchanged.
 fn edit(application: &mut Application, hosts: &[HostName], properties: &Properties) {
     let Properties { public, open, administer, accept, comment, .. } = properties;
     if !hosts.is_empty() {
@@ -173,7 +173,7 @@ fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
         .collect();
     if rows.is_empty() {
         output::line(&format!(
-            "nobody has a role on {root}: enfilade role assign --path {root} --auth-id USER ApplicationUser"
+            "no user has a role on {root}: enfilade role assign --path {root} --auth-id USER ApplicationUser"
         ));
     } else {
         output::table(&["PATH", "USER, TOKEN OR GROUP", "ROLE"], &rows);

@@ -26,7 +26,7 @@ use std::path::Path;
 
 pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> anyhow::Result<()> {
     let target = target(command)?;
-    // To read the ACLs of files, the command needs the datastores, so it opens a `Home`. Without ACLs, the command opens only the store (LMDB).
+    // To read the ACLs of files, the command needs the datastores. So it opens a `Home`. Without ACLs, the command opens only the store (LMDB).
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone(), Use::Command)?;
@@ -140,7 +140,8 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
 /// The minimum length of a new passphrase, in characters.
 const PASSPHRASE_CHARACTERS_MIN: usize = 12;
 
-/// Reads a passphrase for the new backup. On a terminal the user types it twice: nobody could open a backup with a mistyped passphrase.
+/// Reads a passphrase for the new backup. On a terminal the user types the passphrase twice, because a backup with a mistyped passphrase could not be
+/// opened.
 fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
     if !command.passphrase && !command.passphrase_stdin {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `enfilade certs`: reads the certificates as a server would.
+//! `enfilade certs`. The commands read the certificates in the same way as a server.
 
 mod add;
 mod fleet;
@@ -24,14 +24,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
-/// The longest single wait for a change; then the next wait begins.
+/// The maximum time of a single wait for a change. After this time, the next wait begins.
 const TURN: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum number of names of a certificate that a table shows.
 const NAMES_SHOWN: usize = 3;
 
 pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
-    // Root can read files that the server cannot read, so commands that only examine the certificates of the server run as the server's user.
+    // Root can read files that the server cannot read. So commands that only examine the certificates of the server run as the server's user.
     if let Certs::List { directory: None, .. }
     | Certs::Show { directory: None, .. }
     | Certs::Check { directory: None }
@@ -73,7 +73,8 @@ fn look(installation: &Installation, files: &CertificateFiles) -> anyhow::Result
     files.look(installation.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
 }
 
-/// Like [`look`]. But if lines of a crt-list cannot be applied, prints the error as a warning and reads the rest. Also returns whether that happened.
+/// Like [`look`]. But if lines of a crt-list cannot be applied, prints the error as a warning, and reads the other lines. Also returns whether there
+/// was such a warning.
 fn look_past(installation: &Installation, files: &CertificateFiles) -> anyhow::Result<(Looked, bool)> {
     let why = match look(installation, files) {
         Err(why) if matches!(files.place(), CertificatePlace::List(_)) => why,
@@ -194,8 +195,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // The server may choose this certificate only because one of the bad files is unusable now. If the list was refused, the error already contained
-    // these files.
+    // The server may choose this certificate only because a bad file is unusable now. If the list was refused, the error already contained the bad
+    // files.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that loaded this file earlier may still send the earlier certificate"
@@ -205,7 +206,7 @@ fn show(
         let file = Path::new(permit.certificate());
         if permit.is_default() {
             let names = leaf_of(files, file)?.names;
-            // Addresses come before host names, so the last name is a host name if there is one.
+            // Addresses come before host names. So the last name is a host name, if the certificate contains a host name.
             let how = match names.last() {
                 Some(name) => format!("`enfilade certs show {} --pem`", output::word(name)),
                 None => format!("`openssl x509 -in {}`", output::word(permit.certificate())),
@@ -265,9 +266,9 @@ fn show(
     Ok(ended)
 }
 
-/// The certificate that a client gets. If a server cannot use the key of a certificate, it removes this certificate, and the client gets another
-/// one. A server that reads keys only at handshakes removes no certificate. This function does the same, and adds the removed certificates to
-/// `looked.bad`.
+/// The certificate that a client gets. If a server cannot use the key of a certificate, the server removes this certificate, and the client gets
+/// another certificate. A server that reads keys only at handshakes removes no certificate. This function works in the same way, and adds the removed
+/// certificates to `looked.bad`.
 fn serves(
     installation: &Installation,
     files: &CertificateFiles,
@@ -295,10 +296,11 @@ fn serves(
 fn leaf_of(files: &CertificateFiles, file: &Path) -> anyhow::Result<Leaf> {
     let only = [OsString::from(file)];
     let leaf = files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop();
-    Ok(leaf.context("the certificate file was removed meanwhile; run the command again")??)
+    Ok(leaf
+        .context("the certificate file was removed while the command was running; run the command again")??)
 }
 
-/// The path of the bundle with this file name. The name must be one that the server reads in the directory of certificates.
+/// The path of the bundle with this file name. The server must be able to read a bundle with this name in the directory of certificates.
 fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     let directory = directory_of(files)?;
@@ -308,7 +310,7 @@ fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     Ok(directory.join(name))
 }
 
-/// The directory of certificates, for commands that change it. A crt-list is refused, because people write it by hand.
+/// The directory of certificates, for commands that change it. A crt-list is refused, because people write a crt-list by hand.
 fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     match files.place() {
         CertificatePlace::Directory(directory) => Ok(directory),
@@ -319,12 +321,12 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// What a crt-list says about a name; empty without a crt-list.
+/// The lines of a crt-list about a name; empty without a crt-list.
 #[derive(Default)]
 struct OfLines {
-    /// The line by which the name is served, as written.
+    /// The line by which the name is served, as it is in the file.
     line: Option<String>,
-    /// Whether this line contains names, which replace those of the certificate.
+    /// Whether this line contains names. These names replace the names of the certificate.
     has_names: bool,
     /// The lines that exclude the name.
     excluding: Option<String>,
@@ -380,7 +382,7 @@ fn remove(
     }
     let pem = std::fs::read(&place).unwrap_or_default();
     let mut also = companions_of(&place);
-    // The certificate for clients to trust, which Enfilade writes next to a bundle.
+    // The certificate that clients have to trust. Enfilade writes this file into the directory of the bundle.
     also.extend(Some(place.with_extension("crt")).filter(|crt| *crt != place && is_self_made(&place, &pem)));
     match std::fs::remove_file(&place) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => bail!(
@@ -447,7 +449,7 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reports each change of the certificates in one line, as a running server sees it, until the command is stopped.
+/// Reports each change of the certificates in one line, as a running server sees the change. The command runs until it is stopped.
 fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
     let rules = installation.config.tls.rules();
     let mut now = look(installation, files)?;
@@ -458,7 +460,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     }
     loop {
         let changes = Watched::new(files).with_context(|| unread(files))?;
-        // The first pass examines everything, to find changes that were made before the watch began.
+        // The first iteration examines everything, because files may have changed before the watch began.
         let mut changed = Changed::Everything;
         loop {
             let looked = match changed {
@@ -478,7 +480,7 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
             changed = loop {
                 let first = changes.wait(TURN);
                 if !first.is_nothing() {
-                    // Files are often written together.
+                    // The command waits for further changes, because several files are often written one after the other.
                     break first.and(changes.wait(QUIET));
                 }
             };

@@ -1,29 +1,29 @@
-//! Whether a client can present its certificate: only on connections for which a line of the crt-list asks for client certificates.
+//! Whether a client can present its certificate. This is possible only on connections for which a line of the crt-list requests client certificates.
 
 use crate::clock;
 use crate::home::Home;
 use crate::output;
 
-/// On which connections a client certificate is used, for messages.
+/// The connections on which a client certificate is used, for messages.
 pub(super) const ONLY_WHERE: &str = "only where a line of the crt-list asks for client certificates";
 
-/// What a line that asks for client certificates also checks, for messages.
+/// The further check of a line that requests client certificates, for messages.
 pub(super) const AND_ACCEPTS: &str = ", and accepts this certificate (`ca-file`, `crl-file`)";
 
-/// Why no client can present a certificate, for messages.
+/// The reason why no client can present a certificate, for messages.
 pub(super) const NOBODY_ASKS: &str = "no line of a crt-list asks for client certificates";
 
-/// What the operator does so that clients are asked for certificates, for messages.
+/// The advice how the operator makes the server request client certificates, for messages.
 pub(super) const ASK: &str =
     "add `verify optional ca-file FILE` to a line of the crt-list (`[tls] crt_list`)";
 
-/// Whether it is known that no line of the configured crt-list asks clients for certificates.
+/// Whether it is known that no line of the configured crt-list requests client certificates.
 pub(super) fn nobody_asks(home: &Home) -> bool {
     home.certificates().lines_that_ask().is_ok_and(|lines| lines.is_empty())
 }
 
-/// Why no connection accepts the certificate of a client (PEM), and what to do. `None` if a line of the crt-list accepts it, or the list cannot be
-/// read.
+/// The reason why no connection accepts the certificate of a client (PEM), and advice. `None` if a line of the crt-list accepts the certificate, or
+/// if the list cannot be read.
 pub(super) fn without_effect(home: &Home, pem: &[u8]) -> Option<String> {
     let lines = home.certificates().lines_that_ask().ok()?;
     if lines.is_empty() {

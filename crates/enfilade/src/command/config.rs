@@ -1,4 +1,4 @@
-//! `enfilade config`: works without a data directory, and changes nothing.
+//! `enfilade config`. The command works without a data directory, and changes nothing.
 
 use super::reference;
 use crate::cli::{self, Subject};
@@ -37,7 +37,7 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a named data directory that does not exist: there would be no configuration file, and the name is probably mistyped.
+/// Refuses a named data directory that does not exist. Such a directory has no configuration file, and the name is probably mistyped.
 fn refuse_mistyped(data: &Path, is_named: bool, file: Option<&Path>, done: &str) -> anyhow::Result<()> {
     if is_named && file.is_none() && !data.exists() {
         bail!(

@@ -96,7 +96,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 moved_inherits: moves.as_deref().map(|word| word == "inherit"),
                 copy_keeps: copies.as_deref().map(|word| word == "keep"),
                 home: new_home.as_deref().map(|members| home_of(home, &name, members)).transpose()?,
-                // The project is looked up before anything changes, so that a mistyped name changes nothing.
+                // The project is looked up before anything changes. So a mistyped name changes nothing.
                 project: match project.as_deref() {
                     None => None,
                     Some("") => Some(None),
@@ -159,8 +159,8 @@ fn removed(home: &Home, name: &DatastoreName) -> anyhow::Result<String> {
     ))
 }
 
-/// The new home of a datastore; `None` for the member whose edited files are followed. Two members must never serve it at the same time: in the mode
-/// `offline` no operation begins on any member, and those that began before can be waited for.
+/// The new home of a datastore; `None` for the files member. Two members must never serve a datastore at the same time. In the mode `offline`, no
+/// operation begins on any member. The command can wait for the operations that began before.
 fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<Option<HomeMembers>> {
     let (row, profile) = home.source().read(|view| {
         Ok::<_, SourceError>((view.get::<DatastoreRow>(name)?, view.get::<DatastoreProfile>(name)?))
@@ -198,8 +198,8 @@ fn members_of(home: &Home, names: &str) -> anyhow::Result<HomeMembers> {
     Ok(HomeMembers::new(&names))
 }
 
-/// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command gives another one; an empty
-/// message removes it.
+/// The new maintenance mode of a datastore, or `None` for `none`. A change of the mode keeps the message, unless the command contains another
+/// message. An empty message removes the old message.
 fn maintenance_of(
     home: &Home,
     name: &DatastoreName,
@@ -236,7 +236,7 @@ fn apply(
     if waits {
         home.refuse_elsewhere(name)?;
     }
-    // If no property of `datastore.cfg` changes, the file is not written.
+    // The file `datastore.cfg` is written only if one of its properties changes.
     let existed = matches!(edit, DatastoreEdit::Create { path, .. } if Path::new(path).exists());
     let is_of_file = !matches!(edit, DatastoreEdit::Set(set) if set.is_empty());
     if is_of_file {
@@ -277,7 +277,8 @@ fn as_servers_see(home: &Home) -> ReservedPaths {
     ReservedPaths::new(Reserved { openable, ..home.reserved_by(&home.config) })
 }
 
-/// A text about a new datastore: whether its directory was made, and what decides about access to entries that the directory already had.
+/// A text about a new datastore. It says whether the directory was made. For entries that the directory already had, it says what decides about
+/// access.
 fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -> String {
     if !existed {
         let is_made = Path::new(path).exists();
@@ -295,7 +296,7 @@ fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -
 }
 
 /// The absolute path of a new datastore, and a note if the given path is relative, or on a network file system. A datastore on a network file system
-/// is served only while the file system is mounted, because the directory is empty without the mount.
+/// is served only while the file system is mounted, because without the mount the directory is empty.
 fn place(said: &Path) -> anyhow::Result<(String, String)> {
     let path = std::path::absolute(said).with_context(|| format!("path `{}`", said.display()))?;
     let path = path.to_str().context("the path is not UTF-8")?.to_owned();
@@ -306,7 +307,7 @@ fn place(said: &Path) -> anyhow::Result<(String, String)> {
     Ok((path, from.unwrap_or_default() + &needs.unwrap_or_default()))
 }
 
-/// Waits until all writes that began before the datastore was closed have ended. Unless `reads_go_on` is set, also waits until all reads have ended,
+/// Waits until all writes that began before the datastore was closed have ended. If `reads_go_on` is not set, also waits until all reads have ended,
 /// and until no server has a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
@@ -486,7 +487,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         Ok(usage) => (Some(usage.used), Some(usage.total), Some(usage.available), None),
         Err(why) => (None, None, None, Some(why)),
     };
-    // Without a quota, the content is not counted: the numbers are those of the whole file system.
+    // Without a quota, the content is not counted. Then the numbers are the numbers of the whole file system.
     let usage_of = if profile.quota.is_some() { "quota" } else { "file system" };
     if json {
         let inside: Vec<_> = inside

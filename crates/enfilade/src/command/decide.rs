@@ -1,4 +1,4 @@
-//! `enfilade decide`: questions and decisions as lines of JSON, for scripts and tests.
+//! `enfilade decide`. The command reads questions and writes decisions as lines of JSON, for scripts and tests.
 
 use crate::cli::RequestLine;
 use crate::home::Home;
@@ -11,18 +11,18 @@ use serde::Deserialize;
 use serde_json::json;
 use std::io::BufRead as _;
 
-/// A question: may this user or token make this request?
+/// The question whether a user or token may make a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
-    /// USER@REALM or USER@REALM!TOKEN; nobody if the visitor does not log in.
+    /// USER@REALM or USER@REALM!TOKEN; absent if the visitor does not log in.
     auth_id: Option<String>,
     /// The method and the URL, such as `POST https://wiki.example.com/admin`.
     request: String,
 }
 
-/// Answers each line of standard input with one line. A question that cannot be read gets an answer with `error`, and no decision. Returns whether every
-/// question could be read.
+/// Answers each line of standard input with one line. If a question cannot be read, the answer contains `error`, and no decision. Returns whether
+/// every question could be read.
 pub(super) fn run(home: &Home) -> anyhow::Result<bool> {
     let (house, mut are_read) = (home.house_to_ask()?, true);
     for (number, line) in (1_u64..).zip(std::io::stdin().lock().lines()) {
@@ -48,7 +48,7 @@ pub(super) fn run(home: &Home) -> anyhow::Result<bool> {
     Ok(are_read)
 }
 
-/// Why a request is refused: the code and the reason.
+/// The refusal of a request: the code and the reason.
 fn refusal(
     house: &House,
     authid: Option<&Authid>,

@@ -1,4 +1,4 @@
-//! `enfilade doctor`: checks everything that can be checked without serving. Each result is one line, and says what to do about a problem.
+//! `enfilade doctor`: makes all checks that are possible without serving. Each result is one line. If there is a problem, the line says what to do.
 
 mod cloud;
 mod datastores;
@@ -59,9 +59,9 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), state: State::Error, says: says.into() }
 }
 
-/// Makes all checks. The exit code is 1 if an error was found, otherwise 0, also with warnings.
+/// Makes all checks. The exit code is 1 if an error was found, and otherwise 0. Warnings do not change the exit code.
 pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<ExitCode> {
-    // The checks run as the owner of the data directory: root could read files that the server cannot read.
+    // The checks run as the owner of the data directory, because root could read files that the server cannot read.
     owner::become_owner(&installation.data)?;
     let mut findings =
         vec![directory(&installation.data), descriptors(), synchronised(), acls(&installation.data)];
@@ -114,7 +114,7 @@ fn tell(findings: &[Finding], json: bool) {
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Whether a server can start with the configuration; `certificates` are the findings about its certificates. `enfilade config check` makes the
+/// Whether a server can start with the configuration. `certificates` contains the findings about its certificates. `enfilade config check` makes the
 /// same checks.
 fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
     let what = "configuration";
@@ -165,7 +165,7 @@ fn acme_of(installation: &Installation) -> Option<Finding> {
     })
 }
 
-/// The state of the backups that a server makes.
+/// The state of the scheduled backups of the server.
 fn backups(installation: &Installation) -> Finding {
     let what = "backups";
     let Some(every) = schedule::every(installation) else {
@@ -274,8 +274,8 @@ fn acls(data: &Path) -> Finding {
         Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ACLs are stored in security.NTACL"),
         Some(enfilade_content::AclPlace::User) => warning(
             "ACLs",
-            "a server without a helper process (`[privileges] helper`) and without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does not \
-             read; with one of them it stores them in security.NTACL",
+            "a server without a helper process (`[privileges] helper`) and without CAP_SYS_ADMIN stores new ACLs in user.NTACL, which Samba does \
+             not read; with the helper or the capability, a server stores new ACLs in security.NTACL",
         ),
         None if client::helper().is_some_and(|_| Connection::open().is_err()) => {
             error("ACLs", "no ACL can be written: see the line `helper`")
@@ -326,7 +326,7 @@ fn certificates_of(installation: &Installation) -> Vec<Finding> {
 /// Warnings begin this many seconds before a certificate expires, because a renewal by hand takes days.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
-/// The problem with the validity period of a certificate, now or soon.
+/// The problem with the validity period of a certificate, if it is not valid now, or will expire soon.
 fn validity(file: &CertificateFile, now: i64) -> Option<String> {
     let (file, from, to) = (&file.path, file.not_before, file.not_after);
     match () {
@@ -406,7 +406,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not checked by a server since the machine started".to_owned(),
     };
-    // The files of a member are read by its server, whose changes go through the log.
+    // In a fleet, the server of a member reads the member's files, and the changes go through the log.
     if !lmdb.is_replica()
         && let Err(why) = crate::look::look(lmdb, lmdb, &mut Mirror::new(set.clone()))
     {
@@ -437,7 +437,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// Whether the key for the hashes of API tokens exists, and whether the hashes were made with this key.
+/// Whether the key for the hashes of API tokens exists, and whether this key made the hashes.
 fn token_key(installation: &Installation, lmdb: &Lmdb) -> Finding {
     let what = "key of API tokens";
     let data = &installation.data;
@@ -467,7 +467,7 @@ fn session_keys(installation: &Installation, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// Whether somebody can administer the server over HTTP.
+/// Whether any user can administer the server over HTTP.
 fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "administrators";
     let of = Administers::Server;
@@ -483,14 +483,14 @@ fn administrators(data: &Path, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// The files of a Proxmox server that are next to `user.cfg`, but that this server does not use.
+/// The files of a Proxmox server that are in the directory of `user.cfg`, but that this server does not use.
 fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let (data, reserved) = (&installation.data, ReservedPaths::new(installation.reserved()));
     let unused = placed::unused(data, lmdb, &file_set(data, &installation.config), &reserved);
     unused.into_iter().map(|unused| warning(unused.file, unused.says)).collect()
 }
 
-/// Roles of `acl.cfg` on namespaces, which have no effect here, and problems of the list of imports.
+/// Roles of `acl.cfg` on namespaces, which have no effect on this server, and problems of the list of imports.
 fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let files = file_set(&installation.data, &installation.config);
     let without_effect = enfilade_admin::roles_without_effect(lmdb, &files).into_iter();
@@ -520,8 +520,8 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     }
 }
 
-/// A warning for each datastore that does not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not
-/// exist. The API of Proxmox and the file `acl.cfg` accept such entries.
+/// Warnings about roles in the API of Proxmox and in `acl.cfg`. Both accept names that do not exist. There is a warning for each datastore that does
+/// not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not exist.
 fn roles(lmdb: &Lmdb) -> Vec<Finding> {
     let found =
         enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));

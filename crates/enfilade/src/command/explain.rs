@@ -21,7 +21,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The exit code for a refused access, so that scripts can distinguish it from a failed command, which exits with 1.
+/// The exit code for a refused access. A failed command exits with 1, so scripts can distinguish the two cases.
 const REFUSED: u8 = 3;
 
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
@@ -32,7 +32,7 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
-    // What the running servers cannot open, they refuse.
+    // The running servers refuse a datastore if they cannot open its directory. So the command uses the same list of directories.
     home.reserved.change(|reserved| reserved.openable = control::openable(&home.data));
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
@@ -95,14 +95,14 @@ fn print(explanation: &Explanation, next: impl Fn(&Refusal) -> String) {
     }
 }
 
-/// Whether a client logs in as this token with a client certificate.
+/// Whether this token has a client certificate instead of a secret.
 fn is_of_certificate(access: &UserAccess, authid: &Authid) -> bool {
     let name = authid.to_string();
     access.ways.iter().any(|way| way.kind == WayKind::ClientCertificate && way.name == name)
 }
 
-/// Explains the login with a client certificate. If no line of a crt-list asks for client certificates, no client can present one, so the login
-/// fails.
+/// Explains the login with a client certificate. If no line of a crt-list requests client certificates, no client can present a certificate. Then the
+/// login fails.
 fn judge_certificate(home: &Home, explanation: &mut Explanation) {
     let is_login = |door: &&mut DoorAnswer| door.door == Door::Identity && door.opens;
     let Some(login) = explanation.doors.iter_mut().find(is_login) else { return };
@@ -122,8 +122,8 @@ fn judge_certificate(home: &Home, explanation: &mut Explanation) {
     }
 }
 
-/// Advice if an entry on the path is never served, such as a link, or is a file although the path continues below it. A request gets the same answer
-/// as for an absent object, but the operator may see what is there.
+/// Advice if an entry on the path is never served, such as a link, or is a file although the path continues below it. A client gets the same answer
+/// as for an absent object, but the operator may know which entry exists.
 fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
     let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
     let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };

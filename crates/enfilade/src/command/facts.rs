@@ -57,8 +57,8 @@ pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a backup or dump for a restore. A pipe is first read to its end into a file: its writer may be slow, and no other process can write to the
-/// store while the restore runs.
+/// Opens a backup or dump for a restore. A pipe is copied completely into a file before the restore. The reason: the writer of the pipe may be slow,
+/// and no other process can write to the store while the restore runs.
 fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let of_the_house = || {
         format!(
@@ -185,7 +185,7 @@ fn backup(installation: &Installation, target: &Target<'_>, json: bool) -> anyho
     Ok(())
 }
 
-/// Gathers the facts. The store is closed before the facts are written, because a program that reads them from a pipe may be slow.
+/// Collects the facts. The store is closed before the facts are written to the target, because a program that reads them from a pipe may be slow.
 fn gather_for(installation: &Installation, target: &Target<'_>) -> anyhow::Result<Gathered> {
     let lmdb = open(installation)?;
     target.refuse_place(&installation.data, &lmdb)?;
@@ -218,7 +218,7 @@ fn dump(installation: &Installation, target: &Target<'_>, secrets: bool, json: b
     Ok(())
 }
 
-/// The options by which the operator accepts that facts are replaced or lost.
+/// The options with which the operator accepts that facts are replaced or lost.
 #[derive(Clone, Copy)]
 struct Consent {
     force: bool,
@@ -290,8 +290,8 @@ fn put_in_place(
     Ok(())
 }
 
-/// Opens the store for a restore that overwrites it. Returns `None` if the store is to be moved aside: with `--set-aside`, or if it cannot be opened
-/// and `--force` is given.
+/// Opens the store for a restore that overwrites the store. Returns `None` if the store is to be moved aside: with `--set-aside`, or with `--force`
+/// if the store cannot be opened.
 fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,
@@ -320,7 +320,7 @@ fn open_to_overwrite(
     }
 }
 
-/// Whether the error comes from the files of this store, so that a new store in its place can be opened.
+/// Whether the files of this store are the cause of the error. Then a new store in the same place can be opened.
 fn is_of_this_store(why: &OpenError) -> bool {
     matches!(
         why,

@@ -29,7 +29,7 @@ pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> an
     match command {
         Fleet::Init => init(installation, json),
         Fleet::Invite { name, file } => join::invite(installation, name.as_str(), &file, json),
-        // Before the data directory is looked for, because it is made.
+        // This command has run already, before the program looks for a data directory, because the command makes the data directory.
         Fleet::Join { .. } => Ok(()),
         Fleet::Status => status(installation, json),
         Fleet::Upgrade => upgrade(installation, json),
@@ -54,7 +54,7 @@ fn log_of(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Log> {
     log(&installation.config, lmdb.at().store)
 }
 
-/// Refuses if a server uses the store.
+/// Refuses to continue if a server uses the store.
 fn refuse_open(installation: &Installation) -> anyhow::Result<()> {
     Lmdb::keep_closed(&installation.facts()).map(drop).context("stop the server of this machine first")
 }
@@ -100,13 +100,13 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
         }
         return Err(why.into());
     }
-    // What is left of an earlier fleet.
+    // These certificates are left over from an earlier fleet.
     let certificates = CertificatesOfFleet::new(&installation.data, config, at.store);
     let shared = certificates.call(async |log| certificates.share_held(log).await);
     if let Err(why) = shared {
         output::note(&format!(
-            "warning: the certificates in `{}` are not certificates of the fleet: {why:#}. Add them with `enfilade certs add --fleet`; otherwise the server \
-             removes them when another one is added",
+            "warning: the certificates in `{}` are not certificates of the fleet: {why:#}. Add them with `enfilade certs add --fleet`; otherwise \
+             the server removes them when another certificate is added",
             directory(&installation.data).display()
         ));
     }
@@ -138,9 +138,9 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     if have_different_keys(&members) {
         output::note(
-            "warning: the servers have different keys of sessions, so some refuse the sessions of others. If nobody changed keys on purpose, restart the server \
-             that differs: it takes the keys of the fleet. To give the keys of one machine to all members, run `enfilade keys share` there; never do it with keys \
-             that an attacker may have",
+            "warning: the servers have different keys of sessions, so some servers refuse the sessions of others. If nobody changed keys on \
+             purpose, restart the server that differs: at its start, it takes the keys of the fleet. To give the keys of one machine to all \
+             members, run `enfilade keys share` on this machine; never share keys that an attacker may have",
         );
     }
     output::line(&format!(
@@ -153,11 +153,11 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The format of the fleet, and whether it can be raised.
+/// The format of the fleet, and whether the format can be raised.
 fn format_of(head: Head) -> String {
     match head.format < FORMAT {
         true => format!(
-            "the fleet has format {}; when all servers read format {FORMAT} (READS), run `enfilade fleet upgrade`",
+            "the fleet has format {}; when all servers can read format {FORMAT} (READS), run `enfilade fleet upgrade`",
             head.format
         ),
         false => format!("the fleet has format {}", head.format),
@@ -175,7 +175,7 @@ fn upgrade(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let idle: Vec<&str> = idle.collect();
     let mut text = match before == FORMAT {
         true => format!("the fleet already has format {FORMAT}, the newest one of this version of Enfilade"),
-        false => format!("the fleet has format {FORMAT}; before, it had format {before}"),
+        false => format!("the format of the fleet was raised from {before} to {FORMAT}"),
     };
     if before != FORMAT && !idle.is_empty() {
         text.push_str(&format!(
@@ -187,7 +187,7 @@ fn upgrade(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line for each server of a member, or one for a member without a server.
+/// One line for each server of a member, or one line for a member without a server.
 fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
     let name =
         if member.name == here { format!("{} (this machine)", member.name) } else { member.name.clone() };
@@ -220,7 +220,7 @@ fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
             let said = ["running", &reads, &keys];
             row(&about.host, &about.version, &about.pid.to_string(), Some(applied.0), said)
         }
-        _ => row("-", "-", "-", None, ["not heard by etcd", "-", "-"]),
+        _ => row("-", "-", "-", None, ["no contact with etcd", "-", "-"]),
     };
     member.processes.iter().map(of).collect()
 }
@@ -276,7 +276,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = || self::log(&installation.config, writer.at().store);
     let (of_status, of_question, of_release, of_move) = (log()?, log()?, log()?, log()?);
     let (_, members) = wait_for(async { of_status.status().await })?;
-    // A server with an older program would go on serving the datastores.
+    // A server with an older program would continue to serve the datastores.
     let is_older = |member: &&Member| {
         member.processes.iter().any(|running| running.has_beat() && running.reads.is_none())
     };
@@ -292,7 +292,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
-        // Now nobody commits changes of edited files. Until the proofs from before have ended, the member `before` may serve the datastores.
+        // Now no member commits changes of edited files. But until its earlier proofs have ended, the member `before` may still serve the datastores.
         let (began, wait) = (clock::now().tick_millis, (delta + delta / 10).as_millis());
         while u128::from(clock::now().tick_millis.saturating_sub(began)) < wait {
             std::thread::park_timeout(LOOK);
@@ -306,7 +306,8 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let text = match (&before, is_here) {
         (_, true) => format!("the edited files and datastores of this fleet are those of `{here}` already"),
         (Some(before), _) => format!(
-            "the edited files and datastores of this fleet are those of `{here}` from now on, no longer those of `{before}`; running servers follow within a second"
+            "the edited files and datastores of this fleet are those of `{here}` from now on, and no longer those of `{before}`; running servers \
+             obey this within a second"
         ),
         (None, _) => {
             format!("the edited files and datastores of this fleet are those of `{here}` from now on")
@@ -316,7 +317,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses if an edited file of this machine is not the version that the facts are of. `next` says what to do.
+/// Refuses if an edited file of this machine is not the version from which the facts were read. `next` says what the operator must do.
 fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &str) -> anyhow::Result<()> {
     let files = crate::home::file_set(&installation.data, &installation.config);
     let known: BTreeMap<_, _> = source.read(|view| view.list::<MirroredFile>(&[]))??.into_iter().collect();
@@ -367,7 +368,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
         let log = log_of(installation, &lmdb)?;
         wait_for(async { log.expel(name).await })?;
         let text = format!(
-            "`{name}` is no member any more. Its data directory has an old copy of the facts and the keys of the fleet: delete `{}`",
+            "`{name}` is not a member any more. Its data directory has an old copy of the facts and the keys of the fleet: delete `{}`",
             installation.data.display()
         );
         output::done(json, &json!({ "member": name, "is_alone": false }), &text);
@@ -375,9 +376,10 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
     }
     ensure!(
         lmdb.read(|view| view.at())? == head.at,
-        "this machine does not have all changes of the log: start its server once, so that it applies them, stop it, and run this command again"
+        "this machine does not have all changes of the log: start the server of this machine, so that it applies all changes, stop the server, and \
+         run this command again"
     );
-    // They are in etcd, and the log ends.
+    // The keys are in etcd, and the log in etcd ends now.
     KeysOfFleet::new(&installation.data, &installation.config, head.at.store).fetch()?;
     let log = log_of(installation, &lmdb)?;
     drop(lmdb);
@@ -390,7 +392,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The datastores whose home is this member.
+/// The datastores that have this member as their home.
 fn served_by(lmdb: &Lmdb, member: &str) -> anyhow::Result<Vec<String>> {
     let profiles = lmdb.read(|view| view.list::<DatastoreProfile>(&[]))??;
     let is_served =
@@ -416,8 +418,9 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     let delta = wait_for(async { of_delta.delta().await })?;
     wait_for(async { log.expel(expelled).await })?;
     let mut text = format!(
-        "`{expelled}` is no member any more. Its servers grant nothing later than {} s from now. It still has a copy of the facts and the keys. If an attacker has \
-         the machine: follow docs/fleet.md, \"An attacker has a member\": take its access to etcd away, then run `enfilade keys replace --force`",
+        "`{expelled}` is not a member any more. At the latest in {} s, its servers refuse all requests. The machine still has a copy of the facts \
+         and the keys. If an attacker has the machine, follow docs/fleet.md, \"An attacker has a member\": take its access to etcd away, then run \
+         `enfilade keys replace --force`",
         delta.as_secs_f64()
     );
     if found.has_files {
@@ -450,7 +453,8 @@ fn recover(
     let at = lmdb.read(|view| view.at())?;
     ensure!(
         force,
-        "this machine has the facts after change {}. Changes that only other members or etcd have are lost, and what they revoked is valid again. Stop \
+        "this machine has the facts after change {}. Changes that only other members or etcd have are lost, and the sessions, credentials and \
+         rights that these changes revoked are valid again. Stop \
          every other member, choose the member with the newest change, and run this command there with --force",
         at.revision
     );
@@ -458,7 +462,8 @@ fn recover(
         refuse_other_files(
             installation,
             &lmdb,
-            "Copy the file from the member whose files the fleet followed, or from its newest backup; to use what this machine has, add --accept-files",
+            "Copy the file from the member whose files the fleet followed, or from its newest backup; to use the files of this machine, add \
+             --accept-files",
         )?;
     }
     drop(lmdb);
@@ -473,7 +478,8 @@ fn recover(
     )?;
     drop(progress);
     let text = format!(
-        "the facts after change {} are a store of their own now, at revision {}. No other member can follow it: delete their data directories. To work alone, remove \
+        "the facts after change {} are an independent store now, at revision {}. No other member can follow this store: delete the data \
+         directories of the other members. To work alone, remove \
          the section [fleet] from enfilade.toml; to begin a new fleet, set another `fleet.prefix` and run `enfilade fleet init`",
         at.revision, new.revision
     );

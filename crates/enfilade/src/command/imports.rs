@@ -23,8 +23,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Imports, or only shows what an import would do. If there is no data directory, the import is first simulated in a temporary directory, so that an
-/// import that fails creates nothing.
+/// Imports records, or only shows the effects of an import. If there is no data directory, the import is simulated in a temporary directory before
+/// the real import. So an import that fails creates nothing.
 pub(super) fn run(
     command: &Import,
     data: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports into a new data directory. If nothing could be imported, for example because the disk is full, what was created is removed again.
+/// Imports into a new data directory. If nothing could be imported, for example because the disk is full, the created files are removed again.
 fn import_new(records: &Records<'_>, data: PathBuf, config_file: Option<&Path>) -> anyhow::Result<Report> {
     let before = Before::look(&data);
     let opened = Installation::find(Some(data), config_file, IfMissing::Create)
@@ -103,14 +103,14 @@ impl<'c> Records<'c> {
     }
 }
 
-/// Shows what an import would do, if there is no data directory. The facts go to a temporary directory, which is removed at the end.
+/// Shows the effects of an import if there is no data directory. The facts are written to a temporary directory, which is removed at the end.
 fn rehearse(records: &Records<'_>, data: &Path, config_file: Option<&Path>) -> anyhow::Result<Report> {
     let config = config::read(data, config_file)?;
     let place = Temporary::make()?;
     let mut installation = Installation::find(Some(place.0.clone()), config_file, IfMissing::Create)?;
     installation.config = config;
     if data.is_dir() {
-        // The data directory may contain the files that people edit before it has facts.
+        // The data directory may contain the files that people edit, although it does not contain facts yet.
         installation.config.facts.files.get_or_insert_with(|| data.to_path_buf());
     }
     let mut home = Home::open(installation, Use::Command)?;

@@ -1,9 +1,8 @@
 //! `enfilade integrate`: complete configurations for proxies of another make. The texts are templates in the folder `integrate`.
 //!
-//! In a template, `@NAME@` stands for a value. A line that begins with `@tls:` is printed only if the proxy listens with TLS, one that begins with
-//! `@plain:` only if it listens without TLS, one that begins with `@strip:` only if the application gets no credentials, one that begins with
-//! `@http:` or `@grpc:` only if the proxy asks over HTTP or gRPC, and one that begins with `@files:` or `@upstream:` only if the proxy serves the files of a
-//! datastore itself, or passes requests on.
+//! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:` and `@plain:`: only if the proxy listens with TLS, or
+//! without TLS. `@strip:`: only if the application gets no credentials. `@http:` and `@grpc:`: only if the proxy asks over HTTP, or over gRPC.
+//! `@files:` and `@upstream:`: only if the proxy serves the files of a datastore itself, or passes requests on.
 
 use crate::cli::{Integrate, Product};
 use crate::home::Home;
@@ -90,7 +89,7 @@ fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) 
     Ok(())
 }
 
-/// The application that the operator named, or the only one.
+/// The application that the operator named. Without a name, the only application.
 fn chosen(home: &Home, name: Option<&ApplicationName>) -> anyhow::Result<(ApplicationName, Application)> {
     if let Some(name) = name {
         return Ok((name.clone(), enfilade_admin::show_application(home.source(), name)?));
@@ -194,7 +193,7 @@ fn values(
     ])
 }
 
-/// The directory of the files that the proxy serves itself; `None` if it passes requests on.
+/// The directory of the files that the proxy serves itself; `None` if the proxy passes requests on.
 fn root(home: &Home, arguments: &Integrate, application: &Application) -> anyhow::Result<Option<String>> {
     let is_own = arguments.product == Product::Nginx && arguments.upstream.is_none();
     let Some(datastore) = application.datastore.as_ref().filter(|_| is_own) else { return Ok(None) };
@@ -207,7 +206,7 @@ fn root(home: &Home, arguments: &Integrate, application: &Application) -> anyhow
     Ok(Some(path))
 }
 
-/// The text with the values in place of their names.
+/// The text in which the values replace their names.
 fn replaced(text: &str, values: &[(&'static str, String)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }

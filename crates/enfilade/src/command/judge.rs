@@ -1,5 +1,5 @@
 //! Judges which sessions and credentials a server accepts at this moment. The list of issued sessions contains only the newest sessions, about
-//! 260,000, so every number of sessions is a lower bound.
+//! 260,000. So every number of sessions is a lower bound.
 
 use crate::clock;
 use crate::home::{Home, seed};
@@ -41,7 +41,7 @@ impl Judge {
         self.still_valid(home, known_sessions(home)?)
     }
 
-    /// Returns those of the given sessions that are still valid.
+    /// Returns the given sessions that are still valid.
     pub(super) fn still_valid(
         &self,
         home: &Home,

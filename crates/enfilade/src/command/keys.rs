@@ -54,7 +54,8 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Replace { force } => {
             ensure!(
                 force,
-                "nothing was changed. This command ends every session of the Identity API: users and services have to log in again. To do it, run it with --force"
+                "nothing was changed. This command ends every session of the Identity API: users and services have to log in again. To end all \
+                 sessions, run the command with --force"
             );
             match &home.facts.keys {
                 Some(fleet) => fleet.change(|keys| Ok(((), enfilade_admin::new_keys(keys)?)))?,
@@ -97,7 +98,7 @@ fn wait_for_fleet(home: &Home) -> anyhow::Result<()> {
     home.facts.keys.as_ref().map_or(Ok(()), |fleet| fleet.wait_until_used())
 }
 
-/// The problem with the key of API tokens, in words.
+/// A description of the problem with the key of API tokens.
 fn lost_token_key(home: &Home) -> anyhow::Result<Option<String>> {
     let (judged, key) = token_key::judge(&home.data, home.config.facts.group, home.source())?;
     Ok(token_key::fault(&home.data, judged, key.is_none()))
@@ -156,7 +157,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     Ok(())
 }
 
-/// Gets the keys of the fleet. If it has none, makes keys for all members.
+/// Gets the keys of the fleet. If the fleet has no keys, makes keys for all members.
 fn init_in_fleet(fleet: &KeysOfFleet, keys: &FernetKeys) -> anyhow::Result<bool> {
     let are_shared = fleet.fetch()?.is_some();
     let is_made = enfilade_admin::init_keys(keys)?;
@@ -194,7 +195,7 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
     Ok(())
 }
 
-/// The keys in one line, each in brackets: the staged key, the secondary keys, the primary key.
+/// The keys in one line, each key in brackets: the staged key, the secondary keys, the primary key.
 fn ring(keys: &[KeySummary]) -> String {
     let boxed = |key: &KeySummary| match key.used_for {
         KeyUse::Staged => format!("[{} next]", key.number),

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Sets up an OpenStack cloud, and creates a data directory if there is none. The password is checked first, so that a refused password creates
-/// nothing.
+/// Sets up an OpenStack cloud, and creates a data directory if there is none. The password is checked before anything else. So a refused password
+/// creates nothing.
 pub(super) fn bootstrap(
     new: Bootstrap,
     data: Option<PathBuf>,
@@ -99,7 +99,7 @@ pub(super) fn bootstrap(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The records that the options name. The URLs that the options do not name are missing.
+/// The records that the options describe. URLs that are not in the options are missing.
 fn wanted(new: &Bootstrap, password: Secret) -> admin::Bootstrap {
     let urls = [
         (Interface::Public, &new.public_url),
@@ -125,8 +125,8 @@ struct Urls {
     admin: Option<String>,
 }
 
-/// The URLs that an earlier bootstrap stored for the same service. If the region has endpoints, their URLs and `None`. Otherwise the URLs of another
-/// region, and the name of that region; the name is empty for endpoints without a region.
+/// The URLs that an earlier bootstrap stored for the same service. If the region has endpoints, returns their URLs and `None`. Otherwise returns the
+/// URLs of another region, and the name of that region. The name is empty for endpoints without a region.
 fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>)> {
     let mut of_regions: BTreeMap<String, Urls> = BTreeMap::new();
     let services = admin::list_catalog(home.source())?;
@@ -148,7 +148,7 @@ fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>
     Ok(other.map(|(region, urls)| (urls, Some(region))).unwrap_or_default())
 }
 
-/// Adds `/v3` to a URL without a path, because clients find the API there.
+/// Adds `/v3` to a URL without a path, because clients find the API at `/v3`.
 fn with_path(url: &str) -> String {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or_default();
     let host = rest.trim_end_matches('/');
@@ -172,14 +172,14 @@ fn tell_unencrypted(urls: &[(Interface, String)]) {
     }
 }
 
-/// Chooses the internal URL, or the URL for administrators: the given URL; else the URL of an earlier bootstrap, unless it only copies the former
-/// public URL; else the public URL.
+/// Chooses the internal URL, or the URL for administrators. The given URL comes first. Without a given URL, the URL of an earlier bootstrap is used,
+/// unless it is only a copy of the former public URL. Otherwise the public URL is used.
 fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&str>, public: &str) -> String {
     let kept = kept.filter(|kept| Some(*kept) != former_public);
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
 }
 
-/// Prints which URLs of an earlier bootstrap are used again: those of this region or of another one.
+/// Prints which URLs of an earlier bootstrap are used again. They are URLs of this region or of another region.
 fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
     if kept.is_empty() {
         return;
@@ -195,7 +195,7 @@ fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
     });
 }
 
-/// Warns if users of other domains have the same name. A client that searches for a user by the name alone finds all of them, as in Keystone.
+/// Warns if users of other domains have the same name. As in Keystone, a client that searches for a user only by the name finds all of these users.
 fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
     let (name, realm) = (output::word(user.name()), output::word(user.realm().as_str()));
@@ -394,7 +394,8 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// The region of an endpoint for which no region is given: none if the endpoint exists without a region, else the only region of the catalog.
+/// The region of an endpoint for which no region is given. If the endpoint exists without a region, there is no region. Otherwise it is the only
+/// region of the catalog.
 fn usual_region(home: &Home, service: &ServiceId, interface: Interface) -> anyhow::Result<Option<String>> {
     let services = admin::list_catalog(home.source())?;
     let is_without = |row: &admin::CatalogSummary| {

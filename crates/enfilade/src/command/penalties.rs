@@ -40,7 +40,7 @@ fn list(all: &[Penalised], json: bool) {
     }
     let row = |one: &Penalised| {
         let until = output::time(one.until);
-        // When a block begins, the number of failures starts again at 0, which is shown as a dash.
+        // When a block begins, the number of failures starts again at 0. The number 0 is shown as a dash.
         let failures = or_dash(Some(one.failures).filter(|failures| *failures > 0));
         vec![one.subject.clone(), one.state.clone(), until, failures, one.server.to_string()]
     };

@@ -9,13 +9,13 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long the server may take for each step: to accept the connection, and to answer.
+/// The maximum time for each step of the server: to accept the connection, and to answer.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// The longest answer that is read.
+/// The maximum length of the answer that is read.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 const QUESTION: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// Asks `/readyz` at the address of the configuration.
+/// Asks `/readyz` at the configured address.
 pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let address = config.operations.listen.for_client();
     let answer = ask(&address).with_context(|| {

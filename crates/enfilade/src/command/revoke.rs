@@ -1,5 +1,5 @@
-//! `enfilade revoke`: ends sessions, deletes credentials, and reports what ended and what still works. For the report it judges sessions and
-//! credentials before and after the change, as a server does.
+//! `enfilade revoke`: ends sessions, deletes credentials, and reports what ended and what still works. For the report, the command judges sessions
+//! and credentials before and after the change, as a server does.
 
 use super::access::{Judged, KINDS, judged};
 use super::judge::{Judge, known_sessions};
@@ -74,7 +74,7 @@ pub(super) fn run(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Refuses the name of an API token where a session is expected.
+/// Refuses the name of an API token if a session is expected.
 fn refuse_api_token(text: &str) -> anyhow::Result<()> {
     ensure!(
         !text.contains('!'),
@@ -84,7 +84,7 @@ fn refuse_api_token(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The credentials that a revocation deletes, besides the sessions that it ends.
+/// The credentials that a revocation deletes, in addition to the sessions that it ends.
 #[derive(Default)]
 enum Deletes {
     #[default]
@@ -103,13 +103,13 @@ struct Subject {
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users of the subject. The report lists which credentials and trusts of these users still work. For `projects`, the report also lists the
-    /// credentials and trusts that other users have for these projects.
+    /// The users of the subject. The report lists the credentials and trusts of these users that still work. For `projects`, the report also lists
+    /// the credentials and trusts that other users have for these projects.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again. Empty for a domain or project, because their report says who can still open sessions.
+    /// The command that lets a user log in again. Empty for a domain or project: its report lists the users who can still open sessions.
     again: String,
 }
 
@@ -225,7 +225,7 @@ impl Subject {
         Self::one(home, ("OAuth access token", id.to_string()), row.user, &id.to_string())
     }
 
-    /// The subject for the credential or trust of a user with this id.
+    /// The subject for the credential or trust that this id identifies and that belongs to a user.
     fn one(
         home: &Home,
         (kind, name): (&'static str, String),
@@ -242,7 +242,7 @@ impl Subject {
     }
 
     /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. If
-    /// a server with another list of sessions issued the token, its session is not in the list: then the session is added to `known`.
+    /// a server with another list of sessions issued the token, its session is not in the list. Then the session is added to `known`.
     fn session(
         home: &Home,
         text: &str,
@@ -312,7 +312,7 @@ impl Subject {
         }
     }
 
-    /// All credentials and trusts of the users, and those for the projects.
+    /// All credentials and trusts of the users, and all credentials and trusts for the projects.
     fn ways(&self, home: &Home) -> anyhow::Result<Vec<Way>> {
         home.source().read(|view| {
             let mut ways = Vec::new();
@@ -373,7 +373,7 @@ fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
     Ok(Claim::read(&ring, &SessionAsk { token })?)
 }
 
-/// The result of a revocation: what ended, and what still works.
+/// The result of a revocation: the sessions and credentials that ended, and those that still work.
 struct Outcome {
     /// The number of known sessions that the revocation ended.
     sessions: usize,
@@ -420,7 +420,7 @@ impl Outcome {
                 "session {name} of {} ended; its running transfers stop at their next check",
                 subject.whose()
             )),
-            // The sessions for a trust are sessions of the trustee, not of the owner, so the text contains no user.
+            // The sessions for a trust belong to the trustee, and not to the owner. So the text contains no user.
             (count, "EC2 key" | "trust" | "OAuth access token") => Some(format!(
                 "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
                 counted(count, "session", "sessions"),
@@ -463,7 +463,7 @@ impl Outcome {
                     subject.delete()
                 )
             }
-            // The users of other domains can have roles on the projects of a domain, and on the domain.
+            // Users of other domains can have roles on the domain, and on its projects.
             _ if matches!(*kind, "project" | "domain") => format!(
                 "users with a role on {kind} {name} can open new sessions; to refuse them: enfilade {kind} {}",
                 match *kind {

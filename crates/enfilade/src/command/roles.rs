@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 pub(super) fn run(home: &Home, mut command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
-    // The answer contains the full names of project and group, because several domains may have a project or group of the same name.
+    // The answer contains the full names of project and group, because several domains may have a project or group with the same name.
     if let RoleCommand::Assign { assignment, .. } | RoleCommand::Remove { assignment, .. } = &mut command {
         assignment.auth_id = assignment.auth_id.parse::<Target>()?.to_string();
         if let Some(project) = &mut assignment.on.project {
@@ -82,8 +82,8 @@ fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, othe
     })
 }
 
-/// Assigns a role. Prints what limits the effect of the role: other roles on the path, the roles of a token's owner, or a path at which nothing
-/// exists.
+/// Assigns a role. Prints facts that limit the effect of the role: other roles on the path, the roles of a token's owner, or that nothing exists at
+/// the path.
 fn assign(
     home: &Home,
     ctx: &ChangeContext<'_>,
@@ -142,7 +142,8 @@ fn assign(
     Ok(())
 }
 
-/// The file that a role path below a datastore stands for, if the directory of the datastore exists, but nothing exists at the path; else `None`.
+/// The file to which a role path below a datastore refers, if the directory of the datastore exists, but nothing exists at the path. Otherwise
+/// `None`.
 fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
     let Some(name) = path.datastore() else { return Ok(None) };
     let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();
@@ -174,7 +175,7 @@ fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of a grantee, as `acl.cfg` has it. If it is the name of a group without a realm, adds the realm.
+/// The name of a grantee, in the form of `acl.cfg`. For the name of a group without a realm, the function adds the realm.
 fn with_realm(who: &str) -> String {
     who.parse::<Target>().map_or_else(|_| who.to_owned(), |who| who.to_string())
 }
@@ -203,8 +204,8 @@ fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role has full
-/// effect.
+/// The reason why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role
+/// has full effect.
 fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
     let Target::Token(owner, _) = who else { return Ok(None) };
     let token = who.to_string();
@@ -225,7 +226,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
         let owner = who_would(view, clock::now(), &owner.clone().into(), None, &memo)?;
         Ok::<_, anyhow::Error>(enfilade_access::privileges(view, clock::now(), &owner, path)?.0)
     })?;
-    // A disabled or expired owner has no privileges now, and the token is refused.
+    // A disabled or expired owner has no privileges now. The token of such an owner is refused anyway.
     let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
     Ok((!is_covered).then(|| {
         let owner = output::word(&owner.to_string());
@@ -274,7 +275,8 @@ fn require_datastore(home: &Home, name: &DatastoreName) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses an application that does not exist, because a role on a mistyped name would grant nothing, and a later application of the name would have it.
+/// Refuses an application that does not exist. A role on a mistyped name would grant nothing now, but would apply to a later application with this
+/// name.
 fn require_application(home: &Home, name: &ApplicationName) -> anyhow::Result<()> {
     let applications = enfilade_admin::list_applications(home.source())?;
     if applications.iter().any(|(known, _)| known == name) {

@@ -1,4 +1,4 @@
-//! `enfilade setup`: makes a server ready for its first client. Each step leaves alone what exists already, so the command can be repeated.
+//! `enfilade setup`: makes a server ready for its first client. No step changes existing records. So the command can be repeated.
 
 mod plan;
 mod service;
@@ -24,7 +24,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use told::{Made, tell};
 
-/// The role of the user in the datastore: to read and write everything.
+/// The role of the user in the datastore. With this role, the user can read and write everything.
 const ROLE: Role = Role::DatastorePowerUser;
 
 /// The file with the certificate, in the current directory.
@@ -100,8 +100,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
     real(one) == real(other)
 }
 
-/// Makes a missing directory outside of the data directory, for the user that the server runs as. The directory above must exist, so that a mistyped
-/// path is noticed. An existing directory is not changed.
+/// Makes a missing directory outside of the data directory, for the user of the server. The directory above must exist. So a mistyped path causes an
+/// error. An existing directory is not changed.
 fn make_for_server(path: &Path, data: &Path) -> anyhow::Result<()> {
     if path.exists() {
         ensure!(path.is_dir(), "`{}` is not a directory; nothing was changed", path.display());
@@ -122,7 +122,7 @@ fn make_user(home: &Home, plan: &Plan) -> anyhow::Result<Option<String>> {
         Some(password) => Secret::new(password.as_bytes()),
         None => plan.password.clone(),
     };
-    // The rules for passwords apply to passwords that people choose.
+    // The rules for passwords apply only to passwords that people choose.
     let ctx = match &generated {
         Some(_) => ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() },
         None => home.change_context(),
@@ -134,7 +134,7 @@ fn make_user(home: &Home, plan: &Plan) -> anyhow::Result<Option<String>> {
 fn assign_role(home: &Home, plan: &Plan) -> anyhow::Result<()> {
     let path: RolePath = format!("/datastore/{}", plan.datastore).parse()?;
     let (target, user) = (Target::User(plan.user.clone()), plan.user.to_string());
-    // A user who has a role on the datastore already keeps this role: somebody has decided about it.
+    // A user who already has a role on the datastore keeps this role, because an administrator has chosen it.
     let has_one = list_roles(home.source())?.iter().any(|row| row.path == path && row.who == user);
     if !has_one {
         enfilade_admin::assign_role(&home.change_context(), &path, &target, ROLE, true)?;
@@ -154,8 +154,8 @@ fn make_token(home: &Home, token: &Authid) -> anyhow::Result<Option<String>> {
     Ok(Some(enfilade_admin::create_token(&ctx, &key, &token.user, token_name, &terms)?.value))
 }
 
-/// The file with the certificate that clients have to trust, in a place where they can read it; `None` if they trust it already, or if the operator
-/// has to copy it.
+/// The file with the certificate that clients have to trust, at a path where clients can read it. `None` if clients trust the certificate already, or
+/// if the operator has to copy it.
 fn publish_certificate(home: &Home, wanted: Option<&Path>) -> Option<PathBuf> {
     let original = example::authority(home).filter(|path| path.exists())?;
     let is_readable = || {

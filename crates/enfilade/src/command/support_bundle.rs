@@ -1,4 +1,5 @@
-//! `enfilade support-bundle`: one file with what is needed to examine a problem. It also works if the server, its configuration or its facts do not.
+//! `enfilade support-bundle`: writes one file with data for the examination of a problem. The command also works if the server, its configuration or
+//! its facts do not work.
 
 use crate::{clock, home, output};
 use anyhow::Context;
@@ -30,14 +31,14 @@ const FILES: [&str; 6] = [
     "/sys/kernel/security/lsm",
 ];
 
-/// Properties of the unit. Its environment can have secrets, and is not among them.
+/// Properties of the unit. The environment of the unit is not among them, because it can contain secrets.
 const UNIT: &str = "ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainStartTimestamp,MemoryCurrent,TasksCurrent,FragmentPath,DropInPaths";
 
-/// How long one item may take. A check of a file system that does not answer can hang.
+/// The maximum time for one item, because a check of a file system that does not answer can hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a running command is looked at.
+/// The interval at which a running command is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most bytes of one item.
+/// The maximum number of bytes of one item.
 const BYTES_MAX: u64 = 16 << 20;
 
 const README: &str = "What is needed to examine a problem of an Enfilade server.\n\n\
@@ -97,7 +98,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What a command prints on both outputs, and how it ends.
+/// The text that a command prints on both outputs, and its exit status.
 fn printed(command: &mut Command) -> Vec<u8> {
     let failed = |why: std::io::Error| format!("cannot be run: {why}\n").into_bytes();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -136,7 +137,7 @@ fn printed(command: &mut Command) -> Vec<u8> {
     text
 }
 
-/// The metrics of the running server, or why there are none.
+/// The metrics of the running server, or the reason why there are none.
 fn metrics(data: &Path, config: Option<&Path>) -> Vec<u8> {
     let read = || {
         let config = home::config_of(Some(data.to_owned()), config)?;

@@ -56,7 +56,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let before = ways_before(home, owner)?;
             let new = enfilade_admin::regenerate_token(&ctx, &key, owner, name, grace)?;
             let made = deleted_with(home, &token, before);
-            // The new secret is shown even if the credentials that were deleted with the old one cannot be listed.
+            // The new secret is shown even if the list of credentials that were deleted with the old secret cannot be made.
             show_secret(&new, made.as_deref().unwrap_or_default(), json);
             made?;
         }
@@ -98,7 +98,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 "tokenid": token.to_string(), "also_deleted": made,
                 "revision": at.revision.0,
             });
-            let text = format!("token {token} deleted; the next request with it is refused");
+            let text = format!("token {token} deleted; the next request with the token is refused");
             let lines: Vec<String> = [text].into_iter().chain(told_deleted(&made)).collect();
             output::done(json, &value, &lines.join("\n"));
         }
@@ -209,8 +209,8 @@ fn create_for_project(
     Ok(())
 }
 
-/// Refuses a role that the owner of a new application credential does not have on its project, and an owner without any role there: each login with the
-/// credential would be refused.
+/// Refuses a role that the owner of a new application credential does not have on its project. Also refuses an owner without any role on the project.
+/// In both cases, each login with the credential would be refused.
 fn require_held(
     held: &[(RoleId, String)],
     wanted: &[String],
@@ -245,7 +245,8 @@ fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     output::done(json, &value, &text);
 }
 
-/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist: then the change fails.
+/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist, because then the change
+/// fails.
 fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
     let access = home.source().read(|view| user_access(view, owner))?;
     let mut ways = access.map(|access| access.ways).unwrap_or_default();
@@ -262,7 +263,7 @@ fn deleted_with(home: &Home, token: &Authid, before: Vec<Way>) -> anyhow::Result
     Ok(gone.map(|way| format!("{} {}", name_of(way.kind), way.name)).collect())
 }
 
-/// Tells which credentials and trusts were deleted together with an application credential or its secret.
+/// A text about the credentials and trusts that were deleted together with an application credential or its secret.
 fn told_deleted(made: &[String]) -> Option<String> {
     (!made.is_empty())
         .then(|| format!("also deleted, because they were created with this credential: {}", made.join(", ")))

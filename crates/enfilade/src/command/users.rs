@@ -34,7 +34,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         User::Passwd { user, password_stdin } => return passwd(home, &user, password_stdin, json),
         User::Set { user, expires, comment, uid, gid, default_project, force } => {
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
-            // The project is looked up first, so that a mistyped name changes nothing.
+            // The project is looked up before anything changes. So a mistyped name changes nothing.
             let (project, default_project) = match default_project.as_deref() {
                 None | Some("") => (None, default_project),
                 Some(project) => {
@@ -152,8 +152,8 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a new user in a realm that does not exist, for example if an e-mail address was given as the name. The error contains both commands
-/// that can be meant.
+/// Refuses a new user in a realm that does not exist, for example if an e-mail address was given as the name. The error contains the two commands
+/// that the operator may have meant.
 fn require_realm(home: &Home, user: &Userid) -> anyhow::Result<()> {
     let realms = enfilade_admin::list_realms(home.source())?;
     if realms.iter().any(|realm| realm == user.realm().as_str()) {
@@ -182,7 +182,7 @@ fn password(is_there: bool, until: i64) -> String {
     }
 }
 
-/// Changes a user, and the default project if `project` is given; an inner `None` removes it.
+/// Changes a user, and the default project if `project` is given. An inner `None` removes the default project.
 fn set(
     ctx: &ChangeContext<'_>,
     user: &Userid,

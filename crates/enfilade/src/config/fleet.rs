@@ -5,7 +5,7 @@ use enfilade_fleet::{DELTA, DELTA_MAX, DELTA_MIN};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The machines of etcd, as a list, or in one string, separated by commas or spaces.
+/// The machines of etcd, as a list, or as one string, separated by commas or spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled<String>", into = "Vec<String>")]
 pub(crate) struct EtcdUrls(pub(crate) Vec<String>);
@@ -22,7 +22,8 @@ impl TryFrom<Spelled<String>> for EtcdUrls {
                 return Err(no_list(&value, "a list of URLs, such as [\"https://etcd1:2379\"]"));
             }
         };
-        // An address, not a name: a name such as `127.example.com` can lead anywhere.
+        // Only an address counts as loopback, because a name such as `127.example.com` can lead to any
+        // machine.
         let is_loopback = |host: &str| {
             let address = host.strip_suffix('/').unwrap_or(host).parse::<SocketAddr>();
             address.is_ok_and(|address| address.ip().is_loopback())
@@ -96,7 +97,7 @@ impl From<MemberName> for String {
     }
 }
 
-/// The address of the listener for other members, at which they also connect to it.
+/// The address of the listener for other members. Other members connect to this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct MemberAddress(pub(crate) SocketAddr);
@@ -130,7 +131,7 @@ impl Value for MemberAddress {
     }
 }
 
-/// How long a proof counts, in milliseconds.
+/// The lifetime of a proof, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub(crate) struct ProofMillis(pub(crate) u64);

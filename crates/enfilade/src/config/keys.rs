@@ -14,10 +14,10 @@ use enfilade_passage::SessionTerms;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// When a changed key takes effect.
+/// The time at which a changed key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// With the next SIGHUP.
+    /// The change takes effect with the next SIGHUP.
     Reload,
     /// After a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
     Restart,
@@ -40,13 +40,13 @@ pub(crate) struct Key {
     /// The page in `docs/` about the section, optionally with the heading that explains the keys.
     pub(crate) page: &'static str,
     name: &'static str,
-    /// The values that the key accepts, in words.
+    /// A description of the values that the key accepts.
     pub(crate) expected: fn() -> String,
     /// An example of a value in the file, if the key has no default.
     pub(super) sample: fn() -> &'static str,
     /// The behaviour while the key is not set; empty if the key has a default value.
     pub(crate) unset: &'static str,
-    /// When a change takes effect.
+    /// The time at which a change takes effect.
     pub(crate) effect: Effect,
     what: &'static str,
 }
@@ -108,50 +108,50 @@ macro_rules! keys {
 keys! {
     /// Listeners and certificates.
     tls: Tls, "tls.md" {
-        /// The address for HTTPS, or several.
+        /// The address for HTTPS, or several addresses.
         listen: Addresses = Addresses::local(8443), Restart;
         /// The address or Unix socket for HTTP without TLS, behind a proxy. A Unix socket needs `unix` in `[http] trusted_proxies`.
         plain_listen: Option<PlainAddresses>, "off", Restart;
-        /// The address for plain HTTP that redirects to HTTPS.
+        /// The address for plain HTTP. Clients at this address are redirected to HTTPS.
         http_listen: Option<Addresses>, "off", Restart;
         /// The directory of the ACME challenge files (HTTP-01) that `http_listen` serves: `.well-known/acme-challenge` in certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
-        /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. By setting this key you accept
+        /// Public host names of a certificate that the server obtains from a certificate authority (ACME) and renews. If you set this key, you accept
         /// the authority's terms of service.
         acme: Option<PublicNames>, "off", Restart;
-        /// The ACME authority: the URL of its directory.
+        /// The URL of the directory of the ACME authority.
         acme_directory: AcmeDirectory, Restart;
         /// The contact e-mail address for a new account at the ACME authority.
         acme_contact: Option<MailAddress>, "none", Restart;
-        /// A PEM file of the CA certificates that verify the authority's own certificate.
+        /// A PEM file with the CA certificates that verify the authority's TLS certificate.
         acme_roots: Option<PathBuf>, "the CA certificates of the system", Restart;
-        /// Load balancers trusted to send a PROXY v2 header, separated by commas. A load balancer in this list must send the header on every
+        /// Load balancers that are trusted to send a PROXY v2 header, separated by commas. A load balancer in this list must send the header on every
         /// connection.
         proxy_from: Networks, "none", Restart;
-        /// The value of `Strict-Transport-Security` on every response over TLS.
+        /// The value of the header `Strict-Transport-Security`, which the server sends with every response over TLS.
         hsts: Option<TransportSecurity>, "not sent", Restart;
         /// The directory of PEM bundles.
         certificates: Option<PathBuf>, "`tls` in the data directory", Reload;
         /// The host names and IP addresses in the certificate that the server makes for itself, in addition to localhost.
         names: Option<Names>, "localhost only", Restart;
-        /// A crt-list in HAProxy's format, used instead of `certificates`: each line has the path of a certificate file, its options and its server
-        /// names.
+        /// A crt-list in HAProxy's format, used instead of `certificates`. Each line contains the path of a certificate file, its options and its
+        /// server names.
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
         /// Whether a start uses the stored index of certificates, and whether the server checks the files for changes before or after it begins to
         /// serve.
         index: UseOfIndex, Restart;
-        /// When keys are verified.
+        /// When the server verifies the keys of the certificates.
         check: Check, Restart;
-        /// Which of several certificates for a server name is served.
+        /// Which certificate is served if several certificates match a server name.
         r#match: Matching, Reload;
         /// Refuse a TLS handshake for a server name that no certificate contains, instead of sending the default certificate.
         strict_sni: bool, Reload;
     }
     /// Proxies in front of the server.
     http: Http, "proxies.md" {
-        /// Proxies trusted to name the client in `Forwarded` or `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`, separated by commas.
+        /// Proxies that are trusted to report the client in `Forwarded` or `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`, separated by commas.
         trusted_proxies: Trusted, "none", Restart;
     }
     /// Logins, tokens and their keys.
@@ -160,12 +160,12 @@ keys! {
         hash_slots: Option<usize>, "half the cores", Reload;
         /// Delay failed logins, and block an address after many of them.
         penalties: bool = true, Restart;
-        /// The number of failed logins after which a user is locked; 0: no lock. While a user is locked, even the right password is refused, so
+        /// The number of failed logins after which a user is locked; 0 means no lock. While a user is locked, even the right password is refused. So
         /// strangers can lock users out.
         lockout_failures: AtMost<1_000>, Restart;
         /// How long a user is locked.
         lockout_duration: Option<Duration>, "`30m`", Restart;
-        /// The number of days without a login after which a user counts as disabled; 0: never.
+        /// The number of days without a login after which a user counts as disabled; 0 means never.
         inactive_days: AtMost<36_500>, Restart;
         /// The directory of Fernet keys, with the layout of `keystone-manage`.
         fernet_keys: Option<PathBuf>, "`keys/fernet` in the data directory", Restart;
@@ -173,37 +173,38 @@ keys! {
         max_active_keys: usize = 3, Restart;
         /// How often the server rotates the Fernet keys.
         rotate_every: Option<Duration>, "never", Restart;
-        /// Lifetime of a session, in seconds.
+        /// The lifetime of a session, in seconds.
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
         /// How long services may still validate an expired session, in seconds.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
-        /// The number of previous time steps of 30 seconds whose passcodes are accepted, too (Keystone's `[totp] included_previous_windows`).
+        /// The number of previous time steps of 30 seconds from which passcodes are still accepted (Keystone's `[totp] included_previous_windows`).
         totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;
         /// Whether the limit of a domain or project restricts the limits of the projects below it (`/v3/limits`).
         limit_model: UseOfLimits, Restart;
     }
-    /// Rules for new passwords. Imported passwords and generated ones are not checked.
+    /// Rules for new passwords. Imported passwords and generated passwords are not checked.
     passwords: Passwords, "identity.md#passwords" {
-        /// The minimum number of characters in a password; 0: no rule.
+        /// The minimum number of characters in a password; 0 means no rule.
         characters_min: AtMost<{ SECRET_BYTES_MAX as u64 }> = AtMost::of(12), Restart;
-        /// The minimum number of kinds of characters in a password (lower case, upper case, digits, others); 0: no rule.
+        /// The minimum number of kinds of characters in a password (lower case, upper case, digits, others); 0 means no rule.
         kinds_min: AtMost<4>, Restart;
-        /// A regular expression that a password must match, as Keystone's `password_regex`.
+        /// A regular expression that a password must match, like Keystone's `password_regex`.
         regex: Option<Expression>, "no rule", Restart;
-        /// The regular expression in words, for users whose password does not match.
+        /// A description of the regular expression, for users with a password that does not match.
         regex_description: Option<String>, "the regular expression itself", Restart;
         /// When a password expires.
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
-        /// The number of a user's last passwords, including the current one, that the user may not choose again; 0: no rule.
+        /// The number of a user's last passwords, including the current password, that the user may not choose again; 0 means no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
-        /// After another user has set the password of a user, the user cannot log in with this password, and can only choose a new password with it.
+        /// After another user has set the password of a user, the user cannot log in with this password. With this password, the user can only choose
+        /// a new password.
         change_given: bool, Restart;
     }
     /// Permissions on files.
     access: Access, "access.md" {
-        /// Let the kernel report changed files, so that listings need not read unchanged ACLs again.
+        /// Let the kernel report changed files. Then listings need not read unchanged ACLs again.
         watch: bool = true, Restart;
     }
     /// Datastores.
@@ -217,16 +218,16 @@ keys! {
         listen: Option<PlainAddresses>, "off", Restart;
         /// The users whose processes may ask on the Unix sockets.
         users: Option<Users>, "the user of the server", Restart;
-        /// The URL at which browsers reach this server (without a path). People sign in to applications there, at `/.enfilade/sign-in`.
+        /// The URL at which browsers reach this server, without a path. People sign in to applications at this URL, at `/.enfilade/sign-in`.
         sign_in: Option<UrlOrigin>, "off", Restart;
     }
-    /// What the process of the server may do. Switch a limit off only to find the cause of a problem.
+    /// Limits of the server's process. Switch off a limit only to find the cause of a problem.
     privileges: Privileges, "operations.md#limits-of-the-process" {
         /// Let the server open only the files and ports that it knows at its start (Landlock).
         landlock: bool = true, Restart;
         /// Let the server make only the system calls that it needs (seccomp).
         seccomp: bool = true, Restart;
-        /// The Unix socket of the helper process, which has the capabilities that the server needs.
+        /// The Unix socket of the helper process. The helper process has the capabilities that the server needs.
         helper: Option<AbsolutePath>, "the server needs the capabilities itself", Restart;
     }
     /// Metrics and health.
@@ -240,26 +241,27 @@ keys! {
         files: Option<PathBuf>, "the data directory", Restart;
         /// The numeric id (GID) of the group whose members share the data directory.
         group: Option<u32>, "only the owner", Restart;
-        /// How long the last good content of a broken file is used, in seconds.
+        /// How long the last valid content of a broken file is used, in seconds.
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
         /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
     }
     /// The fleet of which this machine is a member (`enfilade fleet`).
     fleet: Fleet, "fleet.md" {
-        /// The machines of the etcd that holds the log of changes.
-        etcd: Option<EtcdUrls>, "this machine is no member of a fleet", Restart;
+        /// The machines of etcd, which stores the log of changes.
+        etcd: Option<EtcdUrls>, "this machine is not a member of a fleet", Restart;
         /// The name of this machine in the fleet.
-        name: Option<MemberName>, "this machine is no member of a fleet", Restart;
-        /// The prefix of the keys in etcd. Each fleet has its own.
+        name: Option<MemberName>, "this machine is not a member of a fleet", Restart;
+        /// The prefix of the keys in etcd. Each fleet needs a different prefix.
         prefix: LogPrefix, Restart;
-        /// How long this machine serves requests after it last knew that its facts were current, in milliseconds. If a member does not answer, changes take
-        /// this long. Set the same value on every member, while all their servers are stopped.
+        /// How long this machine serves requests after the last proof that its facts were current, in milliseconds. If a member does not answer, each
+        /// change takes this long. Set the same value on every member, while all their servers are stopped.
         proof_millis: ProofMillis, Restart;
-        /// Whether each request first asks etcd whether the facts are current. Then a virtual machine that was paused serves no old facts. Each request takes
-        /// longer, by a read of etcd; requests at the same time share one.
+        /// Whether the server asks etcd before each request whether the facts are current. Then a virtual machine that was paused serves no old
+        /// facts. Each request takes longer by one read of etcd. Requests at the same time share one read.
         strict: bool = false, Restart;
-        /// The address at which other members reach this machine, to report applied changes, and to pass on requests for datastores that it serves. Set it on every member.
+        /// The address at which other members connect to this machine, to report applied changes, and to pass on requests for datastores of this
+        /// machine. Set this key on every member.
         listen: Option<MemberAddress>, "no requests are passed on", Restart;
         /// A PEM file with the CA certificates that verify the certificate of etcd.
         ca: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
@@ -268,11 +270,11 @@ keys! {
         /// A PEM file with the private key of `certificate`.
         key: Option<PathBuf>, "no TLS, which is allowed only on loopback", Restart;
     }
-    /// Backups that the server makes by itself, of everything except the content of datastores.
+    /// Backups that the server makes automatically. They contain everything except the content of datastores.
     backup: Backup, "backup.md#on-a-schedule" {
-        /// The directory of the backups; created if it does not exist. It must share no files with a datastore.
+        /// The directory of the backups. It is created if it does not exist. No datastore may contain this directory, or lie in it.
         directory: Option<AbsolutePath>, "no backups are made", Restart;
-        /// How often a backup is made.
+        /// The interval between two backups.
         every: Option<Duration>, "`24h`", Restart;
         /// The number of backups that are kept.
         keep: Positive = Positive(7), Restart;

@@ -34,18 +34,18 @@ pub(crate) fn had(data: &Path, file: Option<&Path>) -> bool {
     path(data, file).exists() || file.is_none() && data.join(RECORD).exists()
 }
 
-/// Refuses a data directory whose configuration file existed once, and is missing.
+/// Refuses a data directory if its configuration file existed before, and is missing now.
 pub(crate) fn refuse_lost(data: &Path, file: Option<&Path>) -> anyhow::Result<()> {
     let path = path(data, file);
     ensure!(path.exists() || !had(data, file), lost_file(&path));
     Ok(())
 }
 
-/// The error for a configuration file that existed once, and is missing.
+/// The error for a configuration file that existed before, and is missing now.
 pub(crate) fn lost_file(path: &Path) -> String {
     let path = path.display();
     format!(
-        "configuration `{path}` is missing; it was there before. Restore it from a backup, or give its new path with --config. Make an empty file \
+        "configuration `{path}` is missing, but existed before. Restore it from a backup, or give its new path with --config. Make an empty file \
          (`touch '{path}'`) only if every key may have its default: then, for example, no client is asked for a certificate"
     )
 }
@@ -69,7 +69,7 @@ mod tests {
         std::fs::remove_file(&toml).unwrap();
         assert!(had(data, None));
         let why = refuse_lost(data, None).unwrap_err().to_string();
-        assert!(why.contains("is missing; it was there before. ") && why.contains("touch '"), "{why}");
+        assert!(why.contains("is missing, but existed before. ") && why.contains("touch '"), "{why}");
         assert!(why.contains("Restore it from a backup, or give"), "{why}");
         refuse_lost(data, Some(Path::new("/elsewhere.toml"))).unwrap();
         std::fs::write(&toml, "").unwrap();

@@ -1,4 +1,4 @@
-//! The configuration as people see it: each key with its value and origin, settings without effect, and the commented example.
+//! The output of the configuration: each key with its value and origin, settings without effect, and the commented example.
 
 use super::keys::Backup;
 use super::values::AcmeDirectory;
@@ -54,7 +54,7 @@ pub(crate) fn settings(data: &Path, file: Option<&Path>) -> anyhow::Result<Vec<S
     Ok(keys().map(|(key, _)| setting(key)).collect())
 }
 
-/// Warnings about settings that have no effect because of other settings, each with the next step.
+/// Warnings about settings that have no effect because of other settings. Each warning contains the next step.
 pub(crate) fn without_effect(config: &Config) -> Vec<String> {
     let tls = &config.tls;
     let rules = [
@@ -131,7 +131,7 @@ fn sockets_without_place(config: &Config) -> Vec<String> {
     plain.chain(decisions).filter(without).map(says).collect()
 }
 
-/// A warning if this machine does not have a user that may ask for decisions. The server does not start.
+/// A warning if this machine does not have one of the users that may ask for decisions. Then the server does not start.
 fn unknown_users(config: &Config) -> Option<String> {
     config.decisions.uids().err().map(|why| format!("{why}; until then the server does not start"))
 }
@@ -169,7 +169,7 @@ fn bound_twice(config: &Config) -> Vec<String> {
     found
 }
 
-/// A configuration file in which every key is a comment: with its meaning, its values and its default.
+/// A configuration file in which every key is a comment, with its meaning, its values and its default.
 pub(crate) fn example() -> anyhow::Result<String> {
     let mut text = "# The configuration of enfilade. Each key is shown with its default. A key without a default is shown with an example, and its\n\
                     # comment says what applies while it is unset. Remove the `#` before a key to change it. Write each [section] only once.\n\

@@ -123,7 +123,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
         (
             "[backup]\ndirectory = 'b'",
             None,
-            "line 2: the path `b` is not absolute; expected one that begins with `/`",
+            "line 2: the path `b` is not absolute; expected a path that begins with `/`",
         ),
         ("[tls", None, "line 1: unclosed table, expected `]`"),
         ("[limits]\nxml_bytes = 0", None, "line 2: limit `xml_bytes` is 0; expected 1024 to 67108864"),
@@ -132,13 +132,13 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
             None,
             "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`",
         ),
-        // All wrong lines are named, in their order.
+        // The error names all wrong lines, in their order.
         (
             "[limits]\nxml_byte = 9\n[tls]\ncheck = 'lazy'\nstrict_sni = 1\n[backup]\nkeep = 0",
             None,
             "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`; line 5: invalid type: integer `1`, expected a boolean; line 7: 0 is too small; expected a number from 1 on",
         ),
-        // The error names a key of this name in another section, else a key of the same section.
+        // If another section has a key with this name, the error names that key. Otherwise it names a key of the same section.
         (
             "[tls]\ntrusted_proxies = '::1'",
             None,
@@ -165,7 +165,7 @@ fn errors_name_the_line_on_one_line_and_the_nearest_key() {
     }
 }
 
-/// A relative path begins at the directory of the file; the working directory of the command does not matter.
+/// A relative path is relative to the directory of the file. The working directory of the command does not matter.
 #[test]
 fn a_relative_path_begins_at_the_directory_of_the_file() {
     let scratch = std::env::temp_dir().join(format!("enfilade-paths-{}", std::process::id()));
@@ -199,7 +199,7 @@ fn an_address_of_two_listeners_is_told_of() {
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 
-/// An authority validates a name by connecting to the host of this name from the internet.
+/// An authority validates a name with a connection from the internet to the host of this name.
 #[test]
 fn only_public_names_are_for_an_authority() {
     let of = |acme: &str| of(&format!("[tls]\nacme = {acme}"), &[]).map(|config| config.tls);
@@ -314,7 +314,7 @@ fn every_key_that_can_be_set_is_in_the_table() {
     assert_eq!(keys, known);
 }
 
-/// A key without a value in the default configuration has a text for the reference (`unset`); for all other keys this text is empty.
+/// If a key has no value in the default configuration, it has a text for the reference (`unset`). For all other keys, this text is empty.
 #[test]
 fn every_key_has_a_default() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
@@ -325,7 +325,7 @@ fn every_key_has_a_default() {
     }
 }
 
-/// In the output of `enfilade config example`, each line with a key is valid without its `#`.
+/// Each line with a key in the output of `enfilade config example` is valid without its `#`.
 #[test]
 fn every_line_of_the_example_can_be_used() {
     let is_key = |line: &str| {
@@ -346,7 +346,8 @@ fn the_reference_shows_defaults_and_choices() {
     let row = |name: &str| KEYS.iter().find(|key| key.name() == name).unwrap();
     assert_eq!(
         (row("match").expected)(),
-        "`exact-first`: a certificate with the exact name before one with a wildcard; `haproxy`: an ECDSA certificate before one with another kind of key, as in HAProxy, even if the ECDSA one matches the name only by a wildcard"
+        "`exact-first`: a certificate with the exact name is preferred to a certificate with a wildcard; `haproxy`: as in HAProxy, an ECDSA \
+         certificate is preferred to a certificate with another kind of key, even if the ECDSA certificate matches the name only by a wildcard"
     );
     assert_eq!((row("token_seconds").expected)(), "0 to 2678400");
 }

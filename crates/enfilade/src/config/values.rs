@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// A type of configuration values, with its description in the reference.
 pub(super) trait Value {
-    /// The values that this type accepts, in words.
+    /// A description of the values that this type accepts.
     fn expected() -> String;
     /// An example of a value in the file, for a key without a default. It is empty for a type if every key of that type has a default.
     fn sample() -> &'static str {
@@ -74,7 +74,7 @@ expected! {
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
     Trusted: "addresses, networks, and `unix` for the Unix socket of `plain_listen`, such as `[\"10.0.0.0/8\", \"unix\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
-    // The sample is not a valid recipient. If it were, people who only remove the `#` would encrypt their backups for a stranger.
+    // The sample is not a valid recipient. A person may only remove the `#`. With a valid sample, the backups would then be encrypted for a stranger.
     Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,
@@ -94,7 +94,7 @@ impl<const UNIX: bool> Value for Addresses<UNIX> {
     }
 }
 
-/// Defines enums whose values are words in the configuration file.
+/// Defines enums. Their values are words in the configuration file.
 macro_rules! choices {
     ($($(#[doc = $about:literal])+ $name:ident {
         $($(#[doc = $what:literal])+ $(#[$mark:ident])? $choice:ident = $word:literal,)+
@@ -115,19 +115,19 @@ macro_rules! choices {
 }
 
 choices! {
-    /// When keys are verified.
+    /// When the server verifies the keys of the certificates.
     Check {
         /// before the server listens; an unusable certificate stops the start.
         Eager = "eager",
-        /// while the server runs; an unusable certificate is no longer served, and a warning is logged.
+        /// while the server runs; the server stops serving an unusable certificate, and logs a warning.
         #[default]
         Background = "background",
         /// at the first handshake that needs the key.
         Lazy = "lazy",
     }
-    /// How far the index of certificates is trusted.
+    /// How far the server trusts the index of certificates.
     UseOfIndex {
-        /// every file is read at every start.
+        /// the server reads every file at every start.
         Off = "off",
         /// the server checks every file for changes, and serves its certificate after this check.
         #[default]
@@ -140,15 +140,16 @@ choices! {
         /// limits do not depend on each other.
         #[default]
         Flat = "flat",
-        /// the limit of a project is at most that of its parent, and projects are at most two levels deep.
+        /// the limit of a project is at most the limit of its parent, and projects are at most two levels deep.
         StrictTwoLevel = "strict_two_level",
     }
-    /// Which of several certificates for a server name is served.
+    /// Which certificate is served if several certificates match a server name.
     Matching {
-        /// a certificate with the exact name before one with a wildcard.
+        /// a certificate with the exact name is preferred to a certificate with a wildcard.
         #[default]
         ExactFirst = "exact-first",
-        /// an ECDSA certificate before one with another kind of key, as in HAProxy, even if the ECDSA one matches the name only by a wildcard.
+        /// as in HAProxy, an ECDSA certificate is preferred to a certificate with another kind of key, even if the ECDSA certificate matches the name
+        /// only by a wildcard.
         Haproxy = "haproxy",
     }
 }
@@ -159,7 +160,7 @@ choices! {
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
-    /// A default for the table of keys: `number`, but at most the upper bound.
+    /// A default for the table of keys. The value is `number`, but at most the upper bound.
     pub(super) fn of(number: i64) -> Self {
         AtMost(number.unsigned_abs().min(MOST))
     }
@@ -222,7 +223,7 @@ impl TryFrom<PathBuf> for AbsolutePath {
         match path.is_absolute() {
             true => Ok(AbsolutePath(path)),
             false => Err(format!(
-                "the path `{}` is not absolute; expected one that begins with `/`",
+                "the path `{}` is not absolute; expected a path that begins with `/`",
                 path.display()
             )),
         }
@@ -311,7 +312,7 @@ impl From<Expression> for String {
     }
 }
 
-/// Public keys that backups are encrypted for, as a list, or in one string, separated by commas or spaces.
+/// The public keys for which backups are encrypted, as a list, or in one string, separated by commas or spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled<String>", into = "String")]
 pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
@@ -319,7 +320,7 @@ pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
 impl TryFrom<Spelled<String>> for Recipients {
     type Error = String;
     fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
-        // If `recipients` is set without a recipient, that is a mistake: the backups would not be encrypted.
+        // If `recipients` is set without a recipient, this is a mistake, because the backups would not be encrypted.
         let none = "no recipient: expected at least one, such as [\"age1…\"]; for backups that are not encrypted, remove the key";
         let text = match spelled {
             Spelled::Text(text) => text,
@@ -484,7 +485,7 @@ impl From<PublicNames> for Vec<String> {
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct AcmeDirectory(String);
 
-/// The names that can be written in place of the URL of an authority's directory.
+/// The names that can be written instead of the URL of an authority's directory.
 const AUTHORITIES: [(&str, &str); 2] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
@@ -578,7 +579,7 @@ impl TryFrom<Spelled<PathBuf>> for Roots {
         };
         match roots.iter().find(|root| !root.is_absolute()) {
             Some(root) => Err(format!(
-                "the directory `{}` is not an absolute path; expected one that begins with `/`",
+                "the directory `{}` is not an absolute path; expected a path that begins with `/`",
                 root.display()
             )),
             None => Ok(Roots(roots)),

@@ -1,5 +1,5 @@
-//! The files and ports that a server may open (Landlock). They are known before the server opens its store and starts its first thread: the kernel
-//! restricts the thread that asks, and the threads that it starts later.
+//! The files and ports that a server may open (Landlock). The restrictions are set before the server opens its store and starts its first thread. The
+//! reason: the kernel restricts only the calling thread, and the threads that it starts later.
 
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// The newest version of Landlock whose restrictions are set. An older kernel sets those that it knows.
+/// The newest version of Landlock with restrictions that the server sets. On an older kernel, only the restrictions that this kernel supports are
+/// set.
 const VERSION: ABI = ABI::V7;
 
-/// Files of the system that the server and the C library read: accounts, names of hosts, certificate authorities, time zones, libraries, and what the
-/// kernel says about this process. Files of other processes stay closed, because Landlock also forbids to trace them.
+/// Files of the system that the server and the C library read: accounts, names of hosts, certificate authorities, time zones, libraries, and the
+/// files about this process in /proc. The files of other processes in /proc stay closed, because Landlock also forbids tracing other processes.
 const SYSTEM: [&str; 14] = [
     "/etc",
     "/usr",
@@ -43,7 +44,7 @@ const SYSTEM: [&str; 14] = [
     "/run/systemd/resolve",
 ];
 
-/// The longest time to wait for the file system of a datastore at the start.
+/// The maximum time to wait for the file system of a datastore at the start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The device and inode of a directory.
@@ -58,7 +59,7 @@ pub(super) struct Restricted {
     pub(super) readable: BTreeSet<Identity>,
 }
 
-/// What a server may open.
+/// The files and ports that a server may open.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     read: BTreeSet<PathBuf>,
@@ -70,12 +71,12 @@ pub(super) struct Places {
     sockets: BTreeSet<PathBuf>,
     /// The ports on which the server listens.
     listen: BTreeSet<u16>,
-    /// The ports to which the server connects; `None` if they are not known, because other members of a fleet choose theirs.
+    /// The ports to which the server connects. `None` if the ports are not known, because other members of a fleet choose their own ports.
     connect: Option<BTreeSet<u16>>,
 }
 
 impl Places {
-    /// What a server with this configuration needs. `config` has the addresses of the command line.
+    /// The files and ports that a server with this configuration needs. `config` includes the addresses of the command line.
     ///
     /// # Errors
     /// When the store of facts cannot be opened.
@@ -89,13 +90,13 @@ impl Places {
         places.own.insert(config.fernet_keys(data).directory().to_owned());
         for file in FileName::ALL {
             let file = config.facts.files.as_deref().unwrap_or(data).join(file.as_str());
-            // If the file is a link, the server writes its target.
+            // If the file is a link, the server writes to the target of the link.
             places
                 .own
                 .extend(std::fs::canonicalize(file).ok().and_then(|file| Some(file.parent()?.to_owned())));
         }
         if let Some(directory) = config.backup.directory.clone().map(PathBuf::from) {
-            // Only a directory that exists can be opened later. Its problems are reported by the backups.
+            // Only a directory that exists can be opened later. The code for backups reports problems of the directory.
             if refuse_exposed_backups(data, config, known_roots(data, config, &lmdb)).is_ok() {
                 let _ = make_directory(&directory, None);
             }
@@ -108,7 +109,7 @@ impl Places {
             config.fleet.ca.clone(),
             config.fleet.certificate.clone(),
             config.fleet.key.clone(),
-            // The names of functions in the report of a bug.
+            // The report of a bug contains names of functions, which are read from this file.
             std::env::current_exe().ok(),
         ];
         files.into_iter().flatten().for_each(|file| places.file(&file));
@@ -123,7 +124,8 @@ impl Places {
         Ok(places)
     }
 
-    /// A file that may be replaced by another one of its name, so its directory is read. If it is a link, so is the directory of its target.
+    /// Adds a file that may be replaced by another file with the same name. So its directory must be readable. If the file is a link, the directory
+    /// of its target must be readable, too.
     fn file(&mut self, file: &Path) {
         let spellings = [Some(file.to_owned()), std::fs::canonicalize(file).ok()];
         let above = spellings.into_iter().flatten().filter_map(|file| Some(file.parent()?.to_owned()));
@@ -135,7 +137,7 @@ impl Places {
         let links = links_of(&directories);
         self.read.extend(links.iter().filter_map(|link| Some(link.parent()?.to_owned())));
         match place {
-            // The server writes the certificates that it makes or obtains.
+            // The server writes the certificates that it makes or obtains into this directory.
             CertificatePlace::Directory(directory) => self.own.extend([directory.clone()]),
             CertificatePlace::List(list) => {
                 self.file(list);
@@ -159,7 +161,7 @@ impl Places {
             rules = rules.handle_access(AccessNet::ConnectTcp)?;
         }
         rules = rules.scope(Scope::Signal)?;
-        // Only older service managers listen for messages of their services on a socket without a file.
+        // Only older service managers use a socket without a file for messages of their services.
         if !std::env::var("NOTIFY_SOCKET").is_ok_and(|socket| socket.starts_with('@')) {
             rules = rules.scope(Scope::AbstractUnixSocket)?;
         }
@@ -197,7 +199,7 @@ impl Places {
     }
 }
 
-/// What a path is opened for.
+/// The purpose for which a path is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Content,
@@ -206,7 +208,7 @@ enum Use {
     Other,
 }
 
-/// The rules so far.
+/// The rules that were made until now.
 struct Made {
     rules: RulesetCreated,
     openable: BTreeSet<Identity>,
@@ -214,7 +216,7 @@ struct Made {
 }
 
 impl Made {
-    /// Allows access to a path and to what is beneath it. A path that does not exist, or cannot be reached, is left out.
+    /// Allows access to a path and to everything beneath it. A path that does not exist, or cannot be reached, is left out.
     fn add(
         mut self,
         opened: Option<PathFd>,
@@ -244,7 +246,7 @@ fn open(path: &Path) -> Option<PathFd> {
     PathFd::new(path).ok()
 }
 
-/// Opens the directory of a datastore. A file system that does not answer delays the start only for a while.
+/// Opens the directory of a datastore. A file system that does not answer delays the start only for a limited time.
 fn open_in_time(path: &Path) -> Option<PathFd> {
     let (answer, answered) = sync_channel(1);
     let asked = path.to_owned();
@@ -258,13 +260,13 @@ fn open_in_time(path: &Path) -> Option<PathFd> {
     })
 }
 
-/// The datastores that the facts and the edited files have.
+/// The datastores in the facts and in the edited files.
 fn known_roots(data: &Path, config: &Config, lmdb: &Lmdb) -> Roots {
     let of_facts = enfilade_admin::roots(lmdb).unwrap_or_default();
     of_facts.into_iter().chain(roots_of(data, config)).collect()
 }
 
-/// The directories in which datastores are, or can be created.
+/// The directories that contain datastores, or in which datastores can be created.
 fn datastores(data: &Path, config: &Config, lmdb: &Lmdb) -> BTreeSet<PathBuf> {
     let mut places: BTreeSet<PathBuf> =
         roots_of(data, config).into_iter().map(|(_, root)| root.into()).collect();
@@ -276,7 +278,7 @@ fn datastores(data: &Path, config: &Config, lmdb: &Lmdb) -> BTreeSet<PathBuf> {
     for (name, row) in &rows {
         places.insert(row.root(name).into());
         let of_profile = profiles.get(name).and_then(|profile| profile.mounted_at.clone());
-        // What is mounted later is another directory than that of the mount point, so the directory above is opened.
+        // A file system that is mounted later has another root directory than the mount point. So the directory above the mount point is opened.
         let point = row.mount_point(name).or(of_profile).map(PathBuf::from);
         let above = point.and_then(|point| Some(real_path(&point).parent()?.to_owned()));
         places.extend(above.filter(|above| above.parent().is_some()));
@@ -299,7 +301,7 @@ fn listened(config: &Config) -> BTreeSet<u16> {
     texts.filter_map(|text| port_of(text)).chain(member).collect()
 }
 
-/// The TCP ports to which the server connects: those of the certificate authority, and of name servers.
+/// The TCP ports to which the server connects: the ports of the certificate authority, and of name servers.
 fn connected(config: &Config) -> Option<BTreeSet<u16>> {
     if config.fleet.etcd.is_some() {
         return None;

@@ -1,5 +1,5 @@
-//! The system calls that a server may make after its start (seccomp). A call that is in neither list fails with ENOSYS, as on a kernel without the call,
-//! so that the C library uses an older call instead.
+//! The system calls that a server may make after its start (seccomp). A call that is in neither list fails with ENOSYS, as on a kernel without this
+//! call. Then the C library uses an older call instead.
 
 use rustix::io::Errno;
 use seccompiler::{
@@ -14,17 +14,17 @@ macro_rules! calls {
     };
 }
 
-/// Calls that a server makes, or that the C library may make for it.
+/// Calls that a server makes, or that the C library may make for the server.
 const ALLOWED: &[libc::c_long] = calls! {
     // Memory, threads and time.
     SYS_brk SYS_exit SYS_exit_group SYS_futex SYS_futex_waitv SYS_get_robust_list SYS_getcpu SYS_gettid SYS_madvise SYS_membarrier SYS_mincore
     SYS_mlock SYS_mlock2 SYS_mremap SYS_munlock SYS_munmap SYS_prctl SYS_restart_syscall SYS_rseq SYS_sched_getaffinity SYS_sched_getparam
     SYS_sched_getscheduler SYS_sched_yield SYS_set_robust_list SYS_set_tid_address SYS_clock_getres SYS_clock_gettime SYS_clock_nanosleep
     SYS_getitimer SYS_gettimeofday SYS_nanosleep SYS_setitimer SYS_timerfd_create SYS_timerfd_gettime SYS_timerfd_settime SYS_times
-    // Signals, of this process only under Landlock.
+    // Signals. With Landlock, only signals to this process.
     SYS_kill SYS_pidfd_open SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigreturn SYS_rt_sigsuspend SYS_rt_sigtimedwait
     SYS_sigaltstack SYS_signalfd4 SYS_tgkill SYS_tkill
-    // What the process and the machine are.
+    // Information about the process and the machine.
     SYS_capget SYS_getegid SYS_geteuid SYS_getgid SYS_getgroups SYS_getpgid SYS_getpid SYS_getppid SYS_getpriority SYS_getrandom SYS_getresgid
     SYS_getresuid SYS_getrusage SYS_getsid SYS_getuid SYS_prlimit64 SYS_sysinfo SYS_umask SYS_uname
     // Descriptors.
@@ -39,12 +39,12 @@ const ALLOWED: &[libc::c_long] = calls! {
     SYS_openat2 SYS_readlinkat SYS_removexattr SYS_renameat SYS_renameat2 SYS_setxattr SYS_statfs SYS_statx SYS_symlinkat SYS_sync
     SYS_sync_file_range SYS_syncfs SYS_truncate SYS_unlinkat SYS_utimensat
     SYS_fanotify_mark SYS_fanotify_init
-    // Sockets. `socket` itself and the calls that send are in `of_arguments`.
+    // Sockets. `of_arguments` contains `socket` itself, and the calls that send.
     SYS_accept SYS_accept4 SYS_bind SYS_connect SYS_getpeername SYS_getsockname SYS_getsockopt SYS_listen SYS_recvfrom SYS_recvmmsg SYS_recvmsg
     SYS_setsockopt SYS_shutdown SYS_socketpair
 };
 
-/// Calls to extended attributes and for futexes that have no name in `libc` yet. Their numbers are the same on every architecture except Alpha
+/// Calls for extended attributes and futexes that have no name in `libc` yet. Their numbers are the same on every architecture except Alpha
 /// (asm-generic/unistd.h).
 const ALLOWED_NUMBERS: &[libc::c_long] = &[454, 455, 456, 463, 464, 465, 466];
 
@@ -58,11 +58,11 @@ const OLDER: &[libc::c_long] = calls! {
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Calls that no server makes, and that only code of an attacker would make: they end the process.
+/// Calls that no server makes, and that only code of an attacker would make. These calls end the process.
 const ENDING: &[libc::c_long] = calls! {
-    // Other programs and other processes.
+    // Calls that start other programs, or access other processes.
     SYS_execve SYS_execveat SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_kcmp
-    // The kernel: its code, its clock, its keys, its log.
+    // Calls that change the kernel: its code, its clock, its keys, its log.
     SYS_acct SYS_add_key SYS_bpf SYS_clock_settime SYS_delete_module SYS_finit_module SYS_init_module SYS_kexec_load SYS_keyctl SYS_perf_event_open
     SYS_quotactl SYS_reboot SYS_request_key SYS_setdomainname SYS_sethostname SYS_settimeofday SYS_swapoff SYS_swapon SYS_syslog SYS_userfaultfd
     // Mounts and namespaces.
@@ -80,7 +80,7 @@ pub(super) fn restrict() -> Result<(), Error> {
         [ALLOWED, ALLOWED_NUMBERS, OLDER].concat().into_iter().map(|number| (number, Vec::new())).collect();
     allowed.extend(of_arguments()?);
     let unknown = SeccompAction::Errno(Errno::NOSYS.raw_os_error().unsigned_abs());
-    // Of several filters the strictest decides. The list of allowed calls does not have `seccomp`, so it is the last.
+    // If there are several filters, the strictest filter decides. The list of allowed calls does not contain `seccomp`. So this list is applied last.
     for (rules, otherwise, then) in
         [(ending, SeccompAction::Allow, SeccompAction::KillProcess), (allowed, unknown, SeccompAction::Allow)]
     {
@@ -90,12 +90,12 @@ pub(super) fn restrict() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the kernel has seccomp filters. Sets none.
+/// Whether the kernel supports seccomp filters. This function sets no filter.
 pub(super) fn is_supported() -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("\nSeccomp_filters:"))
 }
 
-/// Calls that are allowed only with some arguments: each rule allows one kind of call.
+/// Calls that are allowed only with certain arguments. Each rule allows one kind of call.
 fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendError> {
     let has = |argument, mask: libc::c_int, value: libc::c_int| {
         let [mask, value] = [mask, value].map(|bits| u64::from(bits.unsigned_abs()));
@@ -104,7 +104,8 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     let rule = |conditions| SeccompRule::new(conditions);
     let equals =
         |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value.unsigned_abs().into());
-    // Landlock checks the ports of TCP sockets only: not those of MPTCP, SCTP and SMC, and not a connection that `MSG_FASTOPEN` makes.
+    // Landlock checks only the ports of TCP sockets. It does not check the ports of MPTCP, SCTP and SMC, and not a connection that `MSG_FASTOPEN`
+    // makes.
     let mut sockets = vec![rule(vec![equals(0, libc::AF_UNIX)?])?];
     for family in [libc::AF_INET, libc::AF_INET6] {
         for protocol in [libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::IPPROTO_UDP] {
@@ -113,7 +114,7 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     }
     let slow_open = |flags| Ok(vec![rule(vec![has(flags, libc::MSG_FASTOPEN, 0)?])?]);
     let not = |request: u64| condition(1, SeccompCmpOp::Ne, request);
-    // A new namespace is a new process: a thread stays in those of its process.
+    // A thread needs no new namespace, because it stays in the namespaces of its process. So flags for new namespaces are forbidden.
     let spaces = libc::CLONE_NEWCGROUP
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWNET
@@ -124,14 +125,14 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     let no_code = |protection| rule(vec![has(protection, libc::PROT_EXEC, 0)?]);
     Ok([
         (libc::SYS_clone, vec![rule(vec![has(0, libc::CLONE_THREAD | spaces, libc::CLONE_THREAD)?])?]),
-        // No mapping of memory is both writable and executable, now or later.
+        // A mapping of memory must never be both writable and executable.
         (libc::SYS_mmap, vec![no_code(2)?, rule(vec![has(2, libc::PROT_WRITE, 0)?])?]),
         (libc::SYS_mprotect, vec![no_code(2)?]),
         (libc::SYS_socket, sockets),
         (libc::SYS_sendto, slow_open(3)?),
         (libc::SYS_sendmsg, slow_open(2)?),
         (libc::SYS_sendmmsg, slow_open(3)?),
-        // The two requests that type into a terminal.
+        // The two requests that write input into a terminal are forbidden.
         (libc::SYS_ioctl, vec![rule(vec![not(libc::TIOCSTI)?, not(TIOCLINUX)?])?]),
     ]
     .into())
@@ -141,7 +142,7 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
 const TIOCLINUX: u64 = 0x541c;
 
 fn condition(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
-    // The kernel reads only the lower half of these arguments.
+    // The kernel reads only the lower 32 bits of these arguments.
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, value)
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tokio::net::{TcpListener, lookup_host};
 
-/// One or more addresses: `ADDRESS:PORT`, `HOST:PORT`, or `:PORT` for all addresses of the machine. With `UNIX` also `unix:/PATH`.
+/// One or more addresses: `ADDRESS:PORT`, `HOST:PORT`, or `:PORT` for all addresses of the machine. With `UNIX`, `unix:/PATH` is also allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "OneOrMore", into = "String")]
 pub(crate) struct Addresses<const UNIX: bool = false>(Vec<String>);
@@ -28,7 +28,7 @@ pub(super) enum OneOrMore {
 }
 
 impl OneOrMore {
-    /// The text, or the texts of a list with commas between them.
+    /// The text. For a list, the texts of the list with commas between them.
     pub(super) fn text(self, expected: &str) -> Result<String, String> {
         match self {
             OneOrMore::One(text) => Ok(text),
@@ -75,7 +75,7 @@ impl<const UNIX: bool> Addresses<UNIX> {
         format!("`{text}` is not an address; expected {}, such as 0.0.0.0:8443", Self::EXPECTED)
     }
 
-    /// The addresses as they are written.
+    /// The addresses as they are in the configuration.
     pub(crate) fn texts(&self) -> &[String] {
         &self.0
     }
@@ -87,7 +87,7 @@ impl PlainAddresses {
         self.0.iter().filter_map(|text| Some(socket_file::path_in(text)?.ok()?.to_owned()))
     }
 
-    /// Binds a listening socket for each address and each path. `key` is the configuration key, and `mode` the mode of the files of the sockets.
+    /// Binds a listening socket for each address and each path. `key` is the configuration key. `mode` is the mode of the files of the sockets.
     pub(crate) async fn bind_all(
         &self,
         (what, key): (&str, &str),
@@ -137,7 +137,7 @@ impl Addresses {
         self.0.iter().all(is_local)
     }
 
-    /// Binds a listening socket for each address. A host name stands for all addresses that the system's resolver gives for it.
+    /// Binds a listening socket for each address. A host name stands for all addresses that the system's resolver returns for it.
     pub(crate) async fn bind(&self, what: &str) -> anyhow::Result<Vec<TcpListener>> {
         let mut listeners = Vec::new();
         for text in &self.0 {
@@ -176,7 +176,7 @@ async fn everywhere(port: u16) -> Result<TcpListener, Error> {
     }
 }
 
-/// The first port that every process may listen on.
+/// The first port on which every process may listen.
 const FIRST_FREE_PORT: u16 = 1024;
 
 /// A socket on an address. If the port needs a capability that this process does not have, the helper process makes the socket.
@@ -196,7 +196,7 @@ async fn bind_or_ask(address: SocketAddr) -> Result<TcpListener, Error> {
                     why if why.kind() == ErrorKind::PermissionDenied => format!(
                         "the helper process does not listen on port {port}: add `--port {port}` to `ExecStart` of enfilade-privileged.service"
                     ),
-                    why => format!("the helper process at `{helper}` does not make the socket: {why}"),
+                    why => format!("the helper process at `{helper}` did not make the socket: {why}"),
                 };
                 Error::other(says)
             })?;

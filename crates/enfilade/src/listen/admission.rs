@@ -1,7 +1,7 @@
 //! Limits on the number of connections: of all connections, and of the connections from one address.
 //!
-//! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers), and an
-//! authenticated connection is attributed to its user instead.
+//! Only unauthenticated connections count toward the limit of an address. The reason: hundreds of users may share one address (NAT, load balancers).
+//! After authentication, the server knows the user of the connection.
 
 use super::client_progress::ClientProgress;
 use super::sockets::Stream;
@@ -40,7 +40,7 @@ struct Here {
     clients: Vec<Arc<ClientProgress>>,
 }
 
-/// One counted connection. When this value is dropped, the connection no longer counts.
+/// A counted connection. When this value is dropped, the connection no longer counts.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
@@ -50,7 +50,7 @@ pub(crate) struct Admitted {
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
-    /// The networks of the address, the smallest first; none if the address has no limit.
+    /// The networks of the address, the smallest network first. Empty if the address has no limit.
     networks: Vec<Network>,
     slots: Arc<Semaphore>,
 }
@@ -69,7 +69,7 @@ impl Admission {
         Admission { open: Mutex::default(), limits }
     }
 
-    /// Counts a connection; `None` if a limit is reached. Without an address, only the limit of all connections applies.
+    /// Counts a connection. Returns `None` if a limit is reached. If there is no address, only the limit of all connections applies.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<(Admitted, Share)> {
         let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
         let networks = address.map_or_else(Vec::new, networks);
@@ -114,7 +114,8 @@ impl Drop for Admitted {
 }
 
 impl Share {
-    /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`. Returns the slot and this byte.
+    /// Waits until the address has a free slot and the client has sent its first byte. The wait is at most `first_byte_seconds`. Returns the slot and
+    /// this byte.
     pub(crate) async fn turn(self, stream: &Stream, client: Arc<ClientProgress>) -> Option<(Slot, u8)> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
@@ -192,8 +193,8 @@ struct Network {
     shares: u64,
 }
 
-/// The networks of an address that have a limit, the smallest first. An IPv6 site has at least a /64, mostly a /56, often a /48 (RFC 6177 §2). A /64
-/// has the limit of one address, a /56 has 4 times that limit, and a /48 has 16 times that limit.
+/// The networks of an address that have a limit, the smallest network first. An IPv6 site has at least a /64, usually a /56, and often a /48 (RFC
+/// 6177 §2). A /64 has the limit of one address, a /56 has 4 times that limit, and a /48 has 16 times that limit.
 fn networks(address: IpAddr) -> Vec<Network> {
     match address.to_canonical() {
         IpAddr::V4(v4) => vec![Network { address: IpAddr::V4(v4), bits: 32, shares: 1 }],

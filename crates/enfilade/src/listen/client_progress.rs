@@ -1,4 +1,4 @@
-//! The progress of unauthenticated connections: how long a connection waits for its client, and whether it must give up its slot.
+//! The progress of unauthenticated connections: how long a connection waits for its client, and whether the connection must give up its slot.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ struct Progress {
 }
 
 impl ClientProgress {
-    /// A connection that begins now.
+    /// The progress of a connection that begins now.
     pub(crate) fn new() -> Arc<Self> {
         let progress = Progress { requests: 0, waiting: 0, since: Instant::now(), is_cut: false };
         Arc::new(ClientProgress {
@@ -41,7 +41,7 @@ impl ClientProgress {
         self.progress().since = Instant::now();
     }
 
-    /// Counts a request as running until the returned guard is dropped. While a request is running, delays are caused by the server, not by the
+    /// Counts a request as running until the returned guard is dropped. While a request is running, the server is the cause of delays, and not the
     /// client.
     pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
         if self.is_known.load(Ordering::Relaxed) {
@@ -56,8 +56,8 @@ impl ClientProgress {
         Some(Answering(Arc::clone(self)))
     }
 
-    /// Counts a running request as waiting for its body until the returned guard is dropped. While a request waits for its body, delays are caused by
-    /// the client.
+    /// Counts a running request as waiting for its body until the returned guard is dropped. While a request waits for its body, the client is the
+    /// cause of delays.
     pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -78,7 +78,7 @@ impl ClientProgress {
 
     pub(super) fn cut(&self) {
         let mut progress = self.progress();
-        // A request may have arrived since the connection was chosen.
+        // A request may have arrived after the connection was chosen.
         if progress.is_clients_turn() {
             progress.is_cut = true;
             self.cut.notify_one();

@@ -43,7 +43,7 @@ pub(crate) struct Door {
     pub(crate) admission: Arc<Admission>,
     /// The load balancers, which send a PROXY header with the address of the client.
     pub(crate) proxies: Arc<Networks>,
-    /// The proxies that name the client in HTTP headers.
+    /// The proxies that report the client in HTTP headers.
     pub(crate) trusted: Arc<Trusted>,
     pub(crate) drain: Drain,
     pub(crate) limits: Limits,
@@ -51,13 +51,13 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// The same, for a listener that no proxy connects to.
+    /// The same rules, for a listener to which no proxy connects.
     pub(crate) fn without_proxies(&self) -> Self {
         Door { proxies: Arc::default(), trusted: Arc::default(), ..self.clone() }
     }
 }
 
-/// Accepts connections until the server drains, and spawns a task for each.
+/// Accepts connections until the server drains. Each connection gets its own task.
 pub(super) async fn accept<F>(
     listener: impl Into<Listener>,
     door: Door,
@@ -67,8 +67,8 @@ pub(super) async fn accept<F>(
 {
     let Door { admission, proxies, trusted, mut drain, limits, faces } = door;
     let listener = listener.into();
-    // All clients of a trusted proxy have the address of the proxy, so this address has no limit. A connection over a Unix socket has no address, so
-    // the limits for addresses do not apply.
+    // All clients of a trusted proxy have the address of the proxy. So this address has no limit. A connection over a Unix socket has no address. So
+    // the limits for addresses do not apply to it.
     let counted = move |stream: &Stream| {
         let peer = stream.peer()?;
         (!trusted.hold(Some(peer))).then(|| peer.ip())
@@ -106,8 +106,8 @@ pub(super) async fn accept<F>(
     }
 }
 
-/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections: if a
-/// load balancer sends no header, all of its connections are closed.
+/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections,
+/// because all connections of a load balancer that sends no header are closed.
 fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
     if why.kind() == io::ErrorKind::ConnectionAborted {
@@ -128,29 +128,29 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
 const HANDSHAKE_RECORD: u8 = 22;
 
 /// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs only the 1st, 2nd, 4th, 8th … of
-/// these connections: until the address of a load balancer is configured, all of its connections are closed.
+/// these connections, because all connections of a load balancer are closed until its address is configured.
 async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
     let mut begin = [0; proxied::BEGIN_BYTES];
     let count = stream.peek(&mut begin).await.unwrap_or(0);
     let Some(version) = proxied::version(begin.get(..count).unwrap_or_default()) else { return };
     let Ok(peer) = stream.peer_addr() else { return };
-    // If `[tls] proxy_from` contains the address, a first header was read already, and this is a second header.
+    // If `[tls] proxy_from` contains the address, one header was read already, and this is a second header.
     if proxies.hold(peer.ip()) {
         return;
     }
     let count = faces.metrics().handshake_failed(HandshakeEnd::ProxyHeader) + 1;
     if count.is_power_of_two() {
-        let also = if version == 1 { ", let it send version 2 of the header," } else { "" };
+        let also = if version == 1 { ", configure it to send version 2 of the header," } else { "" };
         output::note(&format!(
             "warning: a connection from {} began with a PROXY header of version {version} and was closed: `[tls] proxy_from` does not contain this \
-             address; if this is your load balancer, add the address{also} and restart the server ({} so far)",
+             address; if this is the address of your load balancer, add the address{also} and restart the server ({} so far)",
             peer.ip().to_canonical(),
             closed(count)
         ));
     }
 }
 
-/// The number of closed connections, with the verb.
+/// The number of closed connections, with the right form of the verb.
 fn closed(count: u64) -> String {
     format!("{count} {} closed", if count == 1 { "was" } else { "were" })
 }
@@ -163,8 +163,8 @@ pub(super) struct Turn {
     first: u8,
 }
 
-/// Serves a connection once it has a slot, unless the server drains first. Ends the connection if it makes no progress and another connection from
-/// the same address needs the slot.
+/// Serves a connection after it got a slot, unless the server drains before that. Ends the connection if it makes no progress and another connection
+/// from the same address needs the slot.
 async fn begin<F: Future<Output = ()>>(
     stream: Stream,
     (_admitted, share): (Admitted, Share),
@@ -210,7 +210,7 @@ pub(crate) async fn tls(
         let (answers, balancers) = (answers.clone(), Arc::clone(&balancers));
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
-            // A TLS connection begins with a handshake record, a PROXY header does not.
+            // A TLS connection begins with a handshake record. A PROXY header begins with another byte.
             if turn.first != HANDSHAKE_RECORD {
                 tell_unexpected_header(&stream, &balancers, router.faces()).await;
             }
@@ -225,7 +225,7 @@ pub(crate) async fn tls(
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
                 shown.map(|shown| CertificateAsk { fingerprint: enfilade_tls::fingerprint_of(shown) });
-            // The host of a request is judged by the certificates at the time of the request, not by those of the handshake.
+            // For the host of a request, the certificates at the time of the request count, and not the certificates at the time of the handshake.
             let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
             let connection = Connection {
                 peer,
@@ -296,15 +296,15 @@ async fn handshake(
     }
 }
 
-/// Whether a handshake failed because the client showed no certificate, or one that is not trusted.
+/// Whether a handshake failed because the client sent no certificate, or an untrusted certificate.
 fn is_of_client_certificate(why: &io::Error) -> bool {
     use rustls::Error;
     let why = why.get_ref().and_then(|why| why.downcast_ref::<Error>());
     matches!(why, Some(Error::NoCertificatesPresented | Error::InvalidCertificate(_)))
 }
 
-/// Completes the handshake by which an ACME authority validates a name, and closes the connection (RFC 8737 §3). If there is no answer for the name,
-/// the connection ends as for an unknown name.
+/// Completes the handshake with which an ACME authority validates a name, and closes the connection (RFC 8737 §3). If there is no answer for the
+/// name, the connection ends as for an unknown name.
 async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, name: String) {
     let found = tokio::task::spawn_blocking(move || answers.tls(&name)).await;
     match found.ok().flatten() {
@@ -325,8 +325,8 @@ const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
 /// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases: a record of
-/// another type, and a ClientHello that is too long for the library. In these cases this function sends the alert. Then it discards further input, so
-/// that the client gets the alert.
+/// another type, and a ClientHello that is too long for the library. In these two cases this function sends the alert. Then this function discards
+/// further input, because otherwise the client might not get the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
     let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {
@@ -364,7 +364,7 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
     .await;
 }
 
-/// Serves proxies that ask for decisions over a Unix socket. A process may ask if its user is one of `uids`. Every other connection is closed at once.
+/// Serves proxies that ask for decisions over a Unix socket. A process may ask if its user is in `uids`. Every other connection is closed at once.
 pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>, door: Door) {
     let (uids, limits): (Arc<[u32]>, _) = (uids.into(), door.limits);
     accept(listener, door, move |stream, turn, drain| {
@@ -375,7 +375,7 @@ pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>
                 tell_refused_user(router.faces(), uid);
                 return;
             }
-            // gRPC needs HTTP/2. Only connections whose first byte fits are looked at again.
+            // gRPC needs HTTP/2. Only if the first byte of a connection fits HTTP/2, the connection is examined further.
             let limit = Duration::from_secs(limits.handshake_seconds);
             let is_h2 = turn.first == b'P'
                 && tokio::time::timeout(limit, stream.is_http2())
@@ -405,8 +405,8 @@ fn tell_refused_user(faces: &Faces, uid: Option<u32>) {
         let user =
             uid.map_or_else(|| "an unknown user".to_owned(), |uid| format!("user {}", owner::name_of(uid)));
         output::note(&format!(
-            "warning: a connection of {user} to the socket for decisions was closed: `[decisions] users` does not have this user; if this is the user of \
-             your proxy, add it and restart the server ({} so far)",
+            "warning: a connection of {user} to the socket for decisions was closed: `[decisions] users` does not contain this user; if this is \
+             the user of your proxy, add the user and restart the server ({} so far)",
             closed(count)
         ));
     }
@@ -490,7 +490,7 @@ fn proxies_of(trusted: &Arc<Trusted>, stream: &Stream) -> Option<Proxies> {
     Some(Proxies(Arc::new(move |address| all.networks.hold(address))))
 }
 
-/// If a flaw was found in the head of a request, stores the flaw in the extensions of the request.
+/// If a flaw was found in the head of a request, stores this flaw in the extensions of the request.
 fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
     if let Some(flaw) = flaw {
         request.extensions_mut().insert(flaw);
@@ -513,7 +513,7 @@ pub(super) async fn speak<S>(
     let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
-    // There is one `Arc` per connection, so that requests on different connections do not contend for one reference count.
+    // Each connection has its own `Arc`. So requests on different connections do not contend for one reference count.
     let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
         // This function runs before more input is read, because the HTTP library delivers a request as soon as its head is complete.

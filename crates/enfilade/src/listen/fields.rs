@@ -1,6 +1,6 @@
-//! Finds malformed fields in HTTP/2 header blocks that the HTTP library accepts silently: a fragment in `:path` (the library drops it), an empty
-//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Only the name and the length of each field are parsed. A string is decoded only
-//! to get its length, or to look for a `#`.
+//! Finds malformed fields in HTTP/2 header blocks that the HTTP library accepts without an error: a fragment in `:path` (the library drops the
+//! fragment), an empty `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Only the name and the length of each field are parsed. A
+//! string is decoded only to get its length, or to find a `#`.
 
 use super::huffman::Text;
 use std::collections::VecDeque;
@@ -12,11 +12,11 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
-/// The default limit of a frame (RFC 9113 §6.5.2); the server does not raise it.
+/// The default limit of a frame (RFC 9113 §6.5.2). The server does not raise this limit.
 const FRAME_BYTES_MAX: usize = 16 * 1024;
-/// The HTTP library ends a connection with a larger header block.
+/// The maximum size of a header block. If a block is larger, the HTTP library ends the connection.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// The maximum size of the dynamic table, unless a server sets another (RFC 9113 §6.5.2).
+/// The maximum size of the dynamic table. This is the default, which applies unless a server announces another size (RFC 9113 §6.5.2).
 const TABLE_BYTES_MAX: usize = 4096;
 
 /// Follows the frames that a client sends.
@@ -40,7 +40,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Takes received bytes. Returns whether a header block that ended in these bytes is malformed.
+    /// Processes received bytes. Returns whether a header block that ended in these bytes is malformed.
     pub(super) fn came(&mut self, mut bytes: &[u8]) -> bool {
         let mut is_malformed = false;
         let skipped = bytes.len().min(PREFACE - self.preface);
@@ -77,7 +77,7 @@ impl Fields {
         is_malformed
     }
 
-    /// Takes a complete frame. Returns whether it ends a malformed header block.
+    /// Processes a complete frame. Returns whether the frame ends a malformed header block.
     fn frame(&mut self, kind: u8, flags: u8, stream: u32) -> bool {
         match kind {
             HEADERS => {
@@ -141,7 +141,7 @@ const STATIC: [u8; 61] = [
 /// The dynamic table (RFC 7541 §2.3.2).
 #[derive(Debug)]
 struct Table {
-    /// The entries, the newest first.
+    /// The entries. The newest entry comes first.
     entries: VecDeque<Field>,
     size: usize,
     most: usize,
@@ -154,7 +154,8 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Reads a header block. Returns whether it is malformed. A block with an invalid encoding counts as malformed, too; the library also reports it.
+    /// Reads a header block. Returns whether the block is malformed. A block with an invalid encoding counts as malformed, too. The library also
+    /// reports such a block.
     fn read(&mut self, block: &[u8], are_trailers: bool) -> bool {
         let mut input = Input(block);
         let mut is_malformed = false;
@@ -170,7 +171,8 @@ impl Table {
         is_malformed
     }
 
-    /// Reads the next representation (RFC 7541 §6). The inner `None` stands for a new size of the table, the outer `None` for an invalid encoding.
+    /// Reads the next representation (RFC 7541 §6). The inner `None` stands for a new size of the table. The outer `None` stands for an invalid
+    /// encoding.
     fn field(&mut self, first: u8, input: &mut Input<'_>) -> Option<Option<Field>> {
         if first & 0x80 != 0 {
             let index = input.integer(7)?;
@@ -241,7 +243,7 @@ impl<'b> Input<'b> {
         Some(*first)
     }
 
-    /// Reads an integer whose prefix has `bits` bits (RFC 7541 §5.1).
+    /// Reads an integer with a prefix of `bits` bits (RFC 7541 §5.1).
     fn integer(&mut self, bits: u32) -> Option<usize> {
         let most = (1_usize << bits) - 1;
         let mut value = usize::from(self.byte()?) & most;
@@ -285,7 +287,7 @@ mod tests {
         bytes.chunks(piece).map(|piece| fields.came(piece)).max().unwrap_or_default()
     }
 
-    /// The requests in RFC 7541, appendix C.3; `HUFFMAN` has the same requests with the Huffman code, from appendix C.4.
+    /// The requests in RFC 7541, appendix C.3. `HUFFMAN` contains the same requests in Huffman code, from appendix C.4.
     const PLAIN: [&[u8]; 3] = [
         b"\x82\x86\x84\x41\x0fwww.example.com",
         b"\x82\x86\x84\xbe\x58\x08no-cache",

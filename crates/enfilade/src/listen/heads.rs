@@ -1,8 +1,8 @@
-//! Inspects the bytes of an HTTP/1.1 connection for input that the HTTP library accepts or drops silently. A proxy in front of this server may parse
-//! the input differently, which allows request smuggling. The inspected cases are:
+//! Inspects the bytes of an HTTP/1.1 connection for input that the HTTP library accepts, or drops without an error. A proxy in front of this server
+//! may parse such input differently, which allows request smuggling. The inspected cases are:
 //!
-//! - a fragment in a target (RFC 9112 §3.2): the library drops it, so `DELETE /a#b` would delete `/a`;
-//! - a line that ends with LF alone, in a head or in a trailer section (RFC 9112 §2.2);
+//! - a fragment in a target (RFC 9112 §3.2): the library drops the fragment, so `DELETE /a#b` would delete `/a`;
+//! - a line that ends with LF without CR, in a head or in a trailer section (RFC 9112 §2.2);
 //! - more than one `Content-Length`, or `Content-Length` together with `Transfer-Encoding` (RFC 9112 §6.3): the library keeps one of them.
 //!
 //! The library decides how a body is framed, and refuses all other malformed lines itself.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Heads(Mutex<Follower>);
 
 impl Heads {
-    /// `malformed` is set when a trailer section is malformed: then the body must not be treated as complete.
+    /// `malformed` is set when a trailer section is malformed. Then the body must not be treated as complete.
     pub(super) fn new(malformed: Arc<Malformed>) -> Self {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
@@ -29,7 +29,8 @@ impl Heads {
         self.follower().came(bytes);
     }
 
-    /// Called when the library delivers the next request, with the length of its body (`None`: chunked). Returns the flaw in the head of the request.
+    /// This function is called when the library delivers the next request. The argument is the length of its body (`None`: chunked). Returns the flaw
+    /// in the head of the request.
     pub(super) fn begins(&self, body: Option<u64>) -> Option<Flaw> {
         self.follower().begins(body)
     }
@@ -59,9 +60,9 @@ enum At {
     /// The request line, or an empty line before it.
     #[default]
     Target,
-    /// The lines of fields, up to an empty one.
+    /// The lines of fields, up to an empty line.
     Fields,
-    /// After the end of a head. The library has not delivered the request yet.
+    /// The place after the end of a head. The library has not delivered the request yet.
     Past,
     /// A body, with the number of its remaining bytes.
     Body(u64),
@@ -77,7 +78,7 @@ impl Follower {
     fn begins(&mut self, body: Option<u64>) -> Option<Flaw> {
         let flaw = match self.at {
             At::Past if !self.malformed.is_so() => self.flaw,
-            // No request can begin at this place, or the end of the request before it is unknown.
+            // No request can begin at this place, or the end of the previous request is unknown.
             _ => Some(Flaw::Boundary),
         };
         (self.flaw, self.has_length, self.has_coding) = (None, false, false);
@@ -105,14 +106,14 @@ impl Follower {
         }
     }
 
-    /// Skips the rest of a body. Returns the bytes after it.
+    /// Skips the rest of a body. Returns the bytes after the body.
     fn skip<'b>(&mut self, left: u64, bytes: &'b [u8], more: fn(u64) -> At, then: At) -> &'b [u8] {
         let skipped = left.min(bytes.len() as u64);
         self.at = if skipped == left { then } else { more(left - skipped) };
         bytes.get(usize::try_from(skipped).unwrap_or(usize::MAX)..).unwrap_or_default()
     }
 
-    /// Reads one line, or stores an unfinished one. Returns the bytes after it.
+    /// Reads one line. An unfinished line is stored. Returns the bytes after the line.
     fn lines<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let Some(end) = memchr::memchr(b'\n', bytes) else {
             self.line.extend_from_slice(bytes);
@@ -248,7 +249,7 @@ mod tests {
             for bytes in all.as_bytes().chunks(piece) {
                 heads.came(bytes);
                 given += bytes.len();
-                // The library delivers a request when its head is complete and the request before it has ended.
+                // The library delivers a request when its head is complete and the previous request has ended.
                 while let Some((head, body, text, _)) = REQUESTS.get(handed)
                     && given >= end + head.len()
                 {
@@ -276,13 +277,14 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // Another parser reads a request after the empty line; the library reads more trailers.
+            // Another parser reads a request after the empty line. The library reads further trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {
                 let malformed = Arc::<Malformed>::default();
                 let heads = Heads::new(Arc::clone(&malformed));
-                // With pieces of 1, the body comes together with the head; otherwise after the library has delivered the request.
+                // With pieces of 1 byte, the body arrives together with the head. With larger pieces, it arrives after the library has delivered the
+                // request.
                 let (with_head, later) = body.split_at(if piece == 1 { body.len() } else { 0 });
                 heads.came([head, with_head].concat().as_bytes());
                 assert_eq!(heads.begins(None), None);

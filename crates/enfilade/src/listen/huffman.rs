@@ -6,8 +6,8 @@ pub(super) struct Text<'b> {
     pub(super) is_huffman: bool,
 }
 
-/// The Huffman code (RFC 7541, appendix B): each code length in bits, with the number of characters that have codes of this length. The codes of one
-/// length are consecutive numbers. The codes of the next length follow them.
+/// The Huffman code (RFC 7541, appendix B). Each entry contains a code length in bits, and the number of characters with codes of this length. The
+/// codes of one length are consecutive numbers. The codes of the next length follow them.
 const CODES: [(u32, u64); 21] = [
     (5, 10),
     (6, 26),
@@ -42,8 +42,8 @@ impl Text<'_> {
         }
     }
 
-    /// The decoded length of the string, in bytes. If `is_wanted` is `false`, the caller does not need it, and the encoded length is returned to save
-    /// time.
+    /// The decoded length of the string, in bytes. If `is_wanted` is `false`, the caller does not need the decoded length. Then the encoded length is
+    /// returned, to save time.
     pub(super) fn length(&self, is_wanted: bool) -> Option<usize> {
         match self.is_huffman && is_wanted {
             false => Some(self.bytes.len()),
@@ -51,7 +51,8 @@ impl Text<'_> {
         }
     }
 
-    /// The characters of the string, each as the length of its code and its index among the codes of that length; `None` for an invalid code.
+    /// The characters of the string. Each character is given by the length of its code, and by its index among the codes of that length. `None` for
+    /// an invalid code.
     fn decoded(&self) -> impl Iterator<Item = Option<(u32, u64)>> {
         let (mut bytes, mut bits, mut held) = (self.bytes.iter(), 0_u64, 0_u32);
         std::iter::from_fn(move || {
@@ -79,7 +80,7 @@ impl Text<'_> {
     }
 }
 
-/// The character at the start of these bits, as the length of its code and its index among the codes of that length.
+/// The character at the start of these bits, as the length of its code, and its index among the codes of that length.
 fn code(bits: u64) -> Option<(u32, u64)> {
     let (mut first, mut before) = (0, 0);
     for (length, count) in CODES {
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn every_code_is_known() {
         let all: u64 = CODES.iter().map(|(_, count)| count).sum();
-        // One code for each byte, and one for the end of the string (EOS).
+        // There is one code for each byte, and one code for the end of the string (EOS).
         assert_eq!(all, 257);
         assert_eq!(code(u64::MAX), Some((30, 3)));
         assert_eq!(code(0xffa << 52), Some(FRAGMENT));

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::io::InspectReader;
 
-/// Becomes true once, when the server stops: then listeners accept no more connections, and running requests finish.
+/// Becomes true once, when the server stops. From then on, listeners accept no more connections, and running requests finish.
 pub(crate) type Drain = watch::Receiver<bool>;
 
 /// The period over which stream resets of a client are counted (CVE-2023-44487).
@@ -33,7 +33,7 @@ pub(crate) struct ConnectionLifecycle {
     limits: Limits,
     /// Notified when the connection must end at once.
     cut: Arc<Notify>,
-    /// Notified when the connection must take no more requests.
+    /// Notified when the connection must accept no more requests.
     enough: Notify,
     progress: Arc<Progress>,
     is_h2: bool,
@@ -53,23 +53,23 @@ impl ConnectionLifecycle {
         running
     }
 
-    /// Wraps a response, so that its progress is checked.
+    /// Wraps a response. The wrapper checks the progress of the response.
     pub(crate) fn answer(&self, answer: Response<Body>, running: Running) -> Response<Flow> {
         answer.map(|body| self.progress.watch(body, running, self.is_h2))
     }
 
-    /// Wraps the connection, so that its bytes are counted.
+    /// Wraps the connection. The wrapper counts the bytes of the connection.
     pub(crate) fn count<S>(&self, stream: S) -> Counted<S> {
         Counted::new(stream, Arc::clone(&self.progress))
     }
 
-    /// Ends an HTTP/2 connection after its running requests: the client gets GOAWAY.
+    /// Ends an HTTP/2 connection after its running requests. The client gets a GOAWAY frame.
     pub(crate) fn has_enough(&self) {
         self.enough.notify_one();
     }
 
-    /// Wraps an HTTP/2 connection, so that stream resets are counted. A client that resets too many streams gets GOAWAY, and is disconnected if it
-    /// resets as many streams again.
+    /// Wraps an HTTP/2 connection. The wrapper counts stream resets. A client that resets too many streams gets GOAWAY. If the client resets as many
+    /// streams again, it is disconnected.
     pub(crate) fn watch<S: AsyncRead + AsyncWrite>(
         self: &Arc<Self>,
         stream: S,
@@ -120,7 +120,7 @@ impl Frames {
         Frames { head: 0, length: 0, left: PREFACE }
     }
 
-    /// Takes received bytes. Returns the number of frames of this type. A frame counts when the byte with its type arrives.
+    /// Processes received bytes. Returns the number of frames of this type. A frame counts when the byte with its type arrives.
     fn count(&mut self, kind: u8, mut bytes: &[u8]) -> u64 {
         let mut found = 0;
         loop {
@@ -181,7 +181,7 @@ pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: 
             () = lifecycle.cut.notified() => return,
             _ = looks.tick() => match lifecycle.progress.look(&mut seen, seconds, &lifecycle.limits) {
                 Verdict::GoesOn => continue,
-                // An idle connection is drained before it is closed, so that a request that the client sends in the meantime is still answered.
+                // An idle connection is drained before it is closed. So a request that the client sends in the meantime is still answered.
                 Verdict::Idle if !draining => seen.begin_again(),
                 Verdict::Idle | Verdict::Stands => return,
             },
@@ -199,7 +199,7 @@ pub(crate) fn http1_builder(limits: &Limits) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.head_seconds))
         .max_headers(limits.headers as usize)
-        // A larger head is answered with 431. Bodies are read in pieces of at most this size.
+        // The status for a larger head is 431. Bodies are read in pieces of at most this size.
         .max_buf_size(limits.head_bytes as usize);
     builder
 }

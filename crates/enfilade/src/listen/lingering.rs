@@ -1,5 +1,5 @@
 //! Closes a connection without losing the response. If a socket is closed with unread bytes, a client that still sends (an oversized header, a
-//! refused upload) gets a reset instead of the response. So the remaining bytes are first read and discarded, for at most 2 s.
+//! refused upload) gets a reset instead of the response. So before the socket is closed, the remaining bytes are read and discarded, for at most 2 s.
 
 use std::future::Future as _;
 use std::io;

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// How long a process may take to become known: it is registered before it connects.
+/// The maximum time until a new process is known. A process registers before it connects.
 const KNOWN: Duration = Duration::from_secs(3);
 
 /// Serves registered processes of other members. A connection ends when its process is not registered any more.
@@ -64,7 +64,7 @@ pub(crate) async fn members(
             let connection = Connection {
                 peer,
                 cut: Arc::new(Notify::new()),
-                // The member itself names its client.
+                // The other member reports the address of its client.
                 proxies: Some(Proxies(Arc::new(move |address| address == peer.ip()))),
                 is_https: true,
                 anonymous: Arc::new(turn.anonymous),

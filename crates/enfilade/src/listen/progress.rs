@@ -1,9 +1,9 @@
-//! Detects connections without progress. A connection whose peer does not read its response, or sends no request, is closed, and its
-//! resources are freed.
+//! Detects connections without progress. A connection whose peer does not read its response, or sends no request, is closed, and its resources are
+//! freed.
 //!
 //! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows the progress of the response. On HTTP/2 a client may
-//! stop reading one stream while it reads others. So the bytes of each response are counted, and a response without progress is dropped. The stream
-//! of a dropped response keeps one slice in memory, and is reset as soon as the client reads again.
+//! stop reading one stream while it reads other streams. So the bytes of each response are counted, and a response without progress is dropped. The
+//! stream of a dropped response keeps one slice in memory, and is reset as soon as the client reads again.
 
 use enfilade_faces::{Body, Cut};
 use enfilade_facts::limits::Limits;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// How many bytes of a response the HTTP/2 library gets at once: one frame (RFC 9113 §4.2). The library holds one slice in memory for a client that
-/// does not read.
+/// The number of bytes of a response that the HTTP/2 library gets at once: one frame (RFC 9113 §4.2). If the client does not read, the library holds
+/// one slice in memory.
 const SLICE_BYTES: usize = 16 * 1024;
 
 /// The activity of a connection.
@@ -28,10 +28,10 @@ pub(super) struct Progress {
     sent: AtomicU64,
     /// Whether bytes wait to be sent because the socket accepts no more bytes.
     is_blocked: AtomicBool,
-    /// The number of requests that began; `running` is the number of those that still run.
+    /// The number of requests that began. `running` is the number of requests that still run.
     begun: AtomicU64,
     running: AtomicU64,
-    /// The responses on HTTP/2 whose bytes are counted.
+    /// The responses on HTTP/2 with counted bytes.
     answers: Mutex<Vec<Weak<Mutex<Sliced>>>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum Verdict {
     GoesOn,
     /// The client has sent no request for too long.
     Idle,
-    /// The client does not read.
+    /// The client does not read its response.
     Stands,
 }
 
@@ -88,7 +88,7 @@ impl Progress {
         if lately < least && was_blocked && seen.was_blocked {
             return Verdict::Stands;
         }
-        // A few bytes do not count, because they may be answers to pings.
+        // A few bytes do not count, because they may be answers to ping frames.
         let is_sending = seen.was_blocked || lately > SLICE_BYTES as u64;
         if self.running.load(Ordering::Relaxed) > 0 || begun != seen.begun || is_sending {
             seen.active = Instant::now();
@@ -110,7 +110,7 @@ impl Progress {
             stuck.extend(dropped);
             stays
         });
-        // The responses are dropped after the lock is released, so that their destructors run without it.
+        // The responses are dropped after the lock is released. So their destructors run without the lock.
         drop(stuck);
     }
 
@@ -123,7 +123,7 @@ impl Progress {
             Sliced { held: Some((body, running)), rest: Bytes::new(), taken: 0, waits: false, seen: None };
         let sliced = Arc::new(Mutex::new(sliced));
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Finished responses are removed here too, so that the list does not grow between two checks.
+        // Finished responses are removed here, too. Otherwise the list would grow between two checks.
         if answers.len() == answers.capacity() {
             answers.retain(|answer| answer.strong_count() > 0);
         }
@@ -142,7 +142,7 @@ impl Drop for Running {
     }
 }
 
-/// The body of a response being sent.
+/// The body of a response that is being sent.
 #[derive(Debug)]
 pub(crate) enum Flow {
     Whole(
@@ -156,21 +156,21 @@ pub(crate) enum Flow {
     Sliced(Arc<Mutex<Sliced>>),
 }
 
-/// A body whose bytes are counted.
+/// A body that counts its bytes.
 #[derive(Debug)]
 pub(crate) struct Sliced {
     /// `None` after the body was dropped.
     held: Option<(Body, Running)>,
     rest: Bytes,
     taken: u64,
-    /// Whether the client waits for more bytes, so that the server causes the delay.
+    /// Whether the client waits for more bytes. Then the server is the cause of the delay.
     waits: bool,
     /// The value of `taken` at the last check.
     seen: Option<u64>,
 }
 
 impl Sliced {
-    /// Takes the body out and returns it, if the client has read too little of it since the last check.
+    /// Removes the body and returns it, if the client has read too little of the body since the last check.
     fn look(&mut self, least: u64) -> Option<(Body, Running)> {
         let before = self.seen.replace(self.taken)?;
         if self.waits || self.taken - before >= least {
@@ -193,7 +193,7 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy, so that the memory of `piece` is
+        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy, because then the memory of `piece` is
         // freed when the response is dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
@@ -235,7 +235,7 @@ impl hyper::body::Body for Flow {
     }
 }
 
-/// A connection whose bytes are counted.
+/// A connection that counts its bytes.
 pub(crate) struct Counted<S> {
     inner: S,
     progress: Arc<Progress>,

@@ -1,7 +1,7 @@
-//! Connections from a load balancer: a header before all other bytes has the address of the client (PROXY protocol, version 2).
+//! Connections from a load balancer. A header before all other bytes contains the address of the client (PROXY protocol, version 2).
 //!
-//! Peers in `[tls] proxy_from` must send the header. From any other peer the header is refused, because neither a ClientHello nor a request begins
-//! with its bytes.
+//! Peers in `[tls] proxy_from` must send the header. From any other peer the header is refused. This works because neither a ClientHello nor a
+//! request begins with the bytes of this header.
 
 use super::addresses::OneOrMore;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Networks, as a list, or as `10.0.0.0/8, ::1`.
+/// Networks, as a list, or as text such as `10.0.0.0/8, ::1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "OneOrMore", into = "String")]
 pub(crate) struct Networks(Vec<(IpAddr, u8)>);
@@ -67,10 +67,12 @@ impl From<Networks> for String {
 }
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// The maximum number of bytes after the first 16 bytes of the header: addresses and further fields (TLVs). The further fields are read and not used.
+/// The maximum number of bytes after the first 16 bytes of the header. These bytes are addresses and further fields (TLVs). The further fields are
+/// read but not used.
 const REST_BYTES_MAX: usize = 1024;
 
-/// The version of the PROXY header with which a connection begins; `None` if it begins with other bytes. No ClientHello begins with a PROXY header.
+/// The version of the PROXY header at the beginning of a connection; `None` if the connection begins with other bytes. No ClientHello begins with a
+/// PROXY header.
 pub(super) fn version(begin: &[u8]) -> Option<u8> {
     match () {
         () if begin.starts_with(b"PROXY ") => Some(1),
@@ -89,7 +91,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
     let mut head = [0; 16];
     let [first, rest @ ..] = &mut head;
     match stream.read(std::slice::from_mut(first)).await {
-        // Some health checks end the connection, others reset it.
+        // Some health checks end the connection, and others reset it.
         Ok(0) => return Err(ended_before()),
         Err(why) if why.kind() == io::ErrorKind::ConnectionReset => return Err(ended_before()),
         other => other?,
@@ -112,11 +114,11 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
             .ok_or_else(|| wrong("the addresses of the PROXY header are truncated")),
-        // The client address is of an unsupported kind, so the address of the load balancer is used.
+        // The kind of the client address is not supported, so the address of the load balancer is used.
         (1, _) => return Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
     }?;
-    // Inside the server, this address stands for a client over a Unix socket. No client on a network has this address.
+    // Inside the server, the unspecified address stands for a client over a Unix socket. No client on a network has this address.
     match named.ip().to_canonical().is_unspecified() {
         true => Err(wrong("the PROXY header names no client: its source address is 0.0.0.0 or ::")),
         false => Ok(named),
@@ -132,7 +134,7 @@ pub(super) fn too_late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no complete PROXY header of version 2 arrived in time")
 }
 
-/// Reads the source address and port. The order is: source address, destination address, source port, destination port.
+/// Reads the source address and the source port. The order in the header is: source address, destination address, source port, destination port.
 fn address<const IP: usize, const ALL: usize>(
     rest: &[u8],
     ip: impl Fn([u8; IP]) -> IpAddr,

@@ -14,13 +14,13 @@ use std::task::{Context, Poll, Waker};
 pub(super) struct Malformed {
     is_so: AtomicBool,
     /// The waker of the body that waits for more bytes. On HTTP/1.1, only one body at a time waits for bytes. On HTTP/2 no waker is needed, because
-    /// the library takes a header block only as a whole, and then wakes the body.
+    /// the library processes a header block only as a whole, and then wakes the body itself.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Malformed {
-    /// Records malformed bytes, and wakes the waiting body so that it ends. If the body did not end, the library would read the rest of the
-    /// connection as trailers.
+    /// Records malformed bytes, and wakes the waiting body. The body must end, because otherwise the library would read the rest of the connection as
+    /// trailers.
     pub(super) fn set(&self) {
         self.is_so.store(true, Ordering::Release);
         let waiting = self.waiting().take();
@@ -43,7 +43,8 @@ impl Malformed {
     }
 }
 
-/// A body that ends with an error if its connection has sent malformed bytes. These bytes may be in the trailers of this request (RFC 9113 §8.1.1).
+/// A body that ends with an error if its connection has sent malformed bytes. The malformed bytes may be in the trailers of this request (RFC 9113
+/// §8.1.1).
 pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,

@@ -1,7 +1,8 @@
 //! The file of a Unix socket on which the server listens.
 //!
-//! A socket file that an ended process left behind is replaced. A socket file on which a process listens is an error, and so is a file that is not a
-//! socket. Servers that start at the same time take turns: each holds a lock on the directory while it examines the file and creates its own file.
+//! A socket file that an ended process left behind is replaced. It is an error if a process listens on the socket file, or if the file is not a
+//! socket. Servers that start at the same time work one after the other: each server holds a lock on the directory while it examines the file and
+//! creates its own file.
 
 use std::fmt;
 use std::fs::{File, Permissions, TryLockError, remove_file, set_permissions, symlink_metadata};
@@ -21,7 +22,7 @@ const BACKLOG: u32 = 1024;
 const TURNS: u32 = 50;
 const TURN: Duration = Duration::from_millis(100);
 
-/// The path of a Unix socket in a configuration value. `None` if the text is no Unix socket.
+/// The path of a Unix socket in a configuration value. `None` if the text does not begin with `unix:`.
 pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
     let path = text.strip_prefix(PREFIX)?;
     let example = "expected for example `unix:/run/enfilade/http.sock`";
@@ -45,7 +46,7 @@ pub(crate) struct SocketFile {
     id: (u64, u64),
 }
 
-/// Listens on a new socket at this path. Its file gets this mode.
+/// Listens on a new socket at this path. The file of the socket gets this mode.
 pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<(SocketFile, UnixListener)> {
     let directory = path.parent().unwrap_or(path);
     let _turn = turn(directory).await?;
@@ -54,7 +55,7 @@ pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<(SocketFile, Unix
     socket.bind(path)?;
     let found = symlink_metadata(path)?;
     let file = SocketFile { path: path.to_owned(), id: (found.dev(), found.ino()) };
-    // The group is that of the process, or that of the directory. Nobody can connect before `listen`.
+    // The file has the group of the process, or the group of the directory. No process can connect before `listen`.
     set_permissions(path, Permissions::from_mode(mode))?;
     Ok((file, socket.listen(BACKLOG)?))
 }
@@ -83,7 +84,7 @@ async fn turn(directory: &Path) -> io::Result<File> {
     Err(Error::new(ErrorKind::TimedOut, why))
 }
 
-/// Removes a socket on which nobody listens.
+/// Removes a socket file if no process listens on the socket.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let other = |what: &str| Error::new(ErrorKind::AlreadyExists, what.to_owned());
     match symlink_metadata(path) {
@@ -110,7 +111,7 @@ fn in_use() -> Error {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The socket listens until the file is removed, so no other server treats the file as stale in the meantime.
+        // The socket listens until the file is removed. So no other server treats the file as stale in the meantime.
         if symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id) {
             let _ = remove_file(&self.path);
         }
@@ -141,7 +142,7 @@ mod tests {
         let listener = bind(&path, 0o660).await.unwrap();
         assert_eq!(symlink_metadata(&path).unwrap().mode() & 0o777, 0o660);
         assert!(said(&path).await.contains("in use by another process"));
-        // A socket whose queue is full is not stale.
+        // A socket with a full queue is not stale.
         let full = scratch.path().join("full.sock");
         let socket = UnixSocket::new_stream().unwrap();
         socket.bind(&full).unwrap();
@@ -150,7 +151,7 @@ mod tests {
         assert!(said(&full).await.contains("in use by another process"));
         drop(listener);
         assert!(!path.exists());
-        // Neither a file of another kind nor the target of a link is removed.
+        // A file of another kind is not removed, and the target of a link is not removed.
         let file = scratch.path().join("file");
         std::fs::write(&file, "content").unwrap();
         let link = scratch.path().join("link");

@@ -1,4 +1,4 @@
-//! Connections over TCP and over a Unix socket: what the two have in common.
+//! The common code for connections over TCP and over a Unix socket.
 
 use super::socket_file::SocketFile;
 use rustix::net::{RecvFlags, recv};
@@ -25,11 +25,11 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// Where clients reach a listener.
+/// The address or path at which clients reach a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Address(SocketAddr),
-    /// `unix:` with a path.
+    /// The text `unix:` followed by a path.
     Socket(String),
 }
 
@@ -44,7 +44,7 @@ impl Listener {
         })
     }
 
-    /// Where clients reach the listener; port 0 is replaced by the assigned port.
+    /// The address or path at which clients reach the listener. Port 0 is replaced by the assigned port.
     pub(crate) fn place(&self) -> io::Result<Place> {
         Ok(match self {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
@@ -84,7 +84,7 @@ macro_rules! of_either {
 }
 
 impl Stream {
-    /// The address of the peer; a Unix socket has none.
+    /// The address of the peer; `None` for a Unix socket.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Stream::Tcp(_, peer) => Some(*peer),
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// The number of the user whose process connected over a Unix socket (`SO_PEERCRED`, unix(7)). `None` over TCP.
+    /// The number of the user that runs the connecting process over a Unix socket (`SO_PEERCRED`, unix(7)). `None` over TCP.
     pub(super) fn user(&self) -> Option<u32> {
         match self {
             Stream::Tcp(..) => None,
@@ -111,8 +111,8 @@ impl Stream {
         of_either!(self, stream => stream.async_io(Interest::READABLE, peek).await)
     }
 
-    /// Whether the connection begins with the preface of HTTP/2 (RFC 9113 §3.4), which begins with `PRI`. No method of HTTP/1 that this server knows
-    /// begins so. Nothing is removed from the receive buffer.
+    /// Whether the connection begins with the preface of HTTP/2 (RFC 9113 §3.4). The preface begins with `PRI`, and no method of HTTP/1 that this
+    /// server knows begins with these letters. No byte is removed from the receive buffer.
     pub(super) async fn is_http2(&self) -> io::Result<bool> {
         const PREFACE: &[u8] = b"PRI";
         loop {
@@ -125,7 +125,7 @@ impl Stream {
             if came == PREFACE {
                 return Ok(true);
             }
-            // The socket stays readable, so the kernel does not tell when more bytes come.
+            // The socket stays readable, so the kernel does not report when more bytes arrive.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket, because waking the async
-/// runtime for every megabyte would cost more than sending the megabyte.
+/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket. The reason: to wake the async
+/// runtime for every megabyte would take more time than to send the megabyte.
 const FAST: Duration = Duration::from_millis(200);
 
 /// A connection that writes the given bytes, but sends the content of pipes in place of placeholder bytes.
@@ -27,9 +27,9 @@ pub(super) struct Splicing {
 
 /// How fast a client reads pipes.
 enum Pace {
-    /// No pipe was sent yet.
+    /// No pipe was sent until now.
     Unknown,
-    /// The client was fast so far. The descriptor is a duplicate of the socket, for the thread.
+    /// The client was fast until now. The descriptor is a duplicate of the socket, for the thread.
     Fast(Arc<OwnedFd>),
     /// The client was slow, or no descriptor was free for the duplicate.
     Slow,
@@ -135,7 +135,7 @@ impl AsyncWrite for Splicing {
         let own = slices.iter().take_while(|slice| !Splices::is_placeholder(slice)).count();
         match slices.get(own) {
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
-            // Bytes before the placeholder are sent first.
+            // Bytes before the placeholder are sent before the content of the pipe.
             Some(_) if slices.iter().take(own).any(|slice| !slice.is_empty()) => {
                 let before = slices.get(..own).unwrap_or_default();
                 Pin::new(&mut self.stream).poll_write_vectored(cx, before)

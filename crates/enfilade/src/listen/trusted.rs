@@ -1,4 +1,4 @@
-//! The proxies that are trusted to name the client in HTTP headers.
+//! The proxies that are trusted to report the client in HTTP headers.
 
 use super::Networks;
 use super::addresses::OneOrMore;
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// The word in the configuration that stands for every program that connects to the Unix socket.
 const UNIX: &str = "unix";
 
-/// Networks, and perhaps the word `unix`.
+/// Networks, and whether the word `unix` is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "OneOrMore", into = "String")]
 pub(crate) struct Trusted {

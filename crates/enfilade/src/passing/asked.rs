@@ -1,5 +1,6 @@
-//! The body of a request that is passed on. A client that sent `Expect: 100-continue` waits until the server asks for the body. The HTTP library asks when
-//! the body is read first, so this server reads it only after the other member has asked for it: a refused upload is not sent.
+//! The body of a request that is passed on. A client that sent `Expect: 100-continue` waits until the server asks for the body. The HTTP library asks
+//! for the body when the body is read for the first time. So this server reads the body only after the other member has asked for it. Then a client
+//! does not send an upload that the other member refuses.
 
 use bytes::Bytes;
 use enfilade_faces::{BoxError, Received};
@@ -13,9 +14,9 @@ use std::task::{Context, Poll, Waker};
 
 /// The body of a request that is passed on.
 pub(super) enum AskedBody {
-    /// It may be read.
+    /// The body may be read.
     Open(Received),
-    /// It may be read when the other member has asked for it.
+    /// The body may be read after the other member has asked for it.
     Held(Held, SizeHint),
 }
 
@@ -25,7 +26,7 @@ pub(super) struct Held(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The body; `None` if it was refused, or is read already.
+    /// The body; `None` if it was refused, or was read already.
     body: Option<Received>,
     is_asked: bool,
     reader: Option<Waker>,
@@ -43,8 +44,8 @@ impl Held {
     }
 }
 
-/// Dropped when the other member has answered, or does not answer. If it has not asked for the body, the body is dropped, too, so that the connection of the
-/// client ends after the response. The other member also closes its connection.
+/// This value is dropped when the other member has answered, or does not answer. If the other member has not asked for the body, the body is dropped,
+/// too. Then the connection of the client ends after the response. The other member also closes its connection.
 pub(super) struct UntilAnswered(Held);
 
 impl Drop for UntilAnswered {
@@ -57,7 +58,7 @@ impl Drop for UntilAnswered {
     }
 }
 
-/// A request whose body is held, if the client waits until the server asks for it.
+/// Holds back the body of a request if the client waits until the server asks for the body.
 pub(super) fn held(request: Request<Received>) -> (Request<AskedBody>, Option<UntilAnswered>) {
     if !request.headers().contains_key(EXPECT) || request.body().is_end_stream() {
         return (request.map(AskedBody::Open), None);

@@ -1,4 +1,4 @@
-//! What a server of a fleet does more than a server alone.
+//! The additional work of a server in a fleet.
 
 use crate::home::Home;
 use crate::listen::{self, Admission, Door};
@@ -19,7 +19,7 @@ pub(super) fn serve_members(
     router: &Router,
     door: &Door,
 ) -> anyhow::Result<Arc<Admission>> {
-    // Connections of members do not take the place of those of clients.
+    // Connections of members are counted separately. So they do not take slots of clients.
     let admission = Arc::new(Admission::new(door.limits));
     let (Some(tls), Some(peers), Some(server)) = (&home.facts.tls, peers, &home.facts.server) else {
         return Ok(admission);
@@ -33,13 +33,14 @@ pub(super) fn serve_members(
     Ok(admission)
 }
 
-/// Looks for the other members of the fleet, if this server connects to them.
+/// Asks for the other members of the fleet, if this server connects to them.
 pub(super) fn peers(home: &Home) -> anyhow::Result<Option<watch::Receiver<Peers>>> {
     let Some((tls, server)) = home.facts.tls.as_ref().zip(home.facts.server.clone()) else { return Ok(None) };
     passing::follow(&home.config, home.store.at().store, tls, server).map(Some)
 }
 
-/// Connects the faces of a server with its fleet. On a server without one, changes nothing.
+/// Connects the faces of a server with its fleet. If the server is not in a fleet, this function changes
+/// nothing.
 pub(super) fn connect(home: &Home, peers: Option<&watch::Receiver<Peers>>, faces: Faces) -> Faces {
     let Some(server) = home.facts.server.clone() else { return faces };
     let of_metrics = Arc::clone(&server);

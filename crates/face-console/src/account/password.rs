@@ -18,7 +18,7 @@ pub(super) fn section(click: &Click<'_>) -> Markup {
             h2 #password-head { "Password" }
             form.stack method="post" action="/console/account/password" {
                 (csrf_field(&click.csrf))
-                // Password managers look for the name.
+                // Password managers need the user's name in the form.
                 input type="text" name="user" value=(user) autocomplete="username" hidden;
                 div.field {
                     label for="present" { "Present password" }
@@ -88,7 +88,7 @@ pub(super) async fn change(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     Ok(session::changed_password())
 }
 
-/// Whether the account has the option of the Identity API that keeps its user from changing the password.
+/// Whether the account has the option of the Identity API that forbids the user to change the password.
 fn is_locked(account: &UserAttributes) -> bool {
     let extra: serde_json::Value = serde_json::from_str(&account.extra).unwrap_or_default();
     extra.pointer("/options/lock_password") == Some(&serde_json::Value::Bool(true))

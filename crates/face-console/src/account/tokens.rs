@@ -1,4 +1,4 @@
-//! API tokens of the user. The secret of a new token is in the response to the form, and nowhere else.
+//! API tokens of the user. The secret of a new token is only in the response to the form.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -14,14 +14,14 @@ use maud::{Markup, html};
 
 const PATH: &str = "/access/users";
 const DAY_SECONDS: i64 = 86_400;
-/// How long a new token lasts, in days; 0 is forever.
+/// The lifetimes of a new token, in days. The value 0 means that the token never expires.
 const LIFETIMES: [(i64, &str); 5] =
     [(30, "30 days"), (90, "90 days"), (365, "1 year"), (1, "1 day"), (0, "no expiry")];
 /// The roles that a token for one datastore can get.
 const ROLES: [Role; 4] =
     [Role::DatastoreReader, Role::DatastoreBackup, Role::DatastorePowerUser, Role::DatastoreAdmin];
 
-/// The permit to change tokens of the user. The user needs no privilege for this.
+/// The permit to change tokens of the user. The user needs no privilege for this permit.
 fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     let user = click.user();
     click.permit(PATH, Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
@@ -135,7 +135,7 @@ fn form(click: &Click<'_>) -> Markup {
     }
 }
 
-/// Creates a token. Answers the page with its secret.
+/// Creates a token. Returns the page with the secret of the token.
 pub(super) async fn create(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (user, name) = (click.user(), click.parsed::<TokenName>("name")?);
     let days: i64 = click.field("days").parse().map_err(|_| said("choose when the token expires"))?;
@@ -155,7 +155,8 @@ pub(super) async fn create(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         if let Some((role, path)) = &role {
             let target = Target::Token(user.clone(), name.clone());
             if let Err(why) = enfilade_admin::assign_role(ctx, path, &target, *role, true) {
-                // A token without its role is of no use.
+                // The token could not get its role, and a token without its role is useless. So the token is
+                // deleted.
                 enfilade_admin::delete_token(ctx, &user, &name)?;
                 return Err(why);
             }
@@ -165,7 +166,7 @@ pub(super) async fn create(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     Ok(secret(click, &made.await?))
 }
 
-/// The page that shows the secret once.
+/// The page that shows the secret. The secret is shown only once.
 fn secret(click: &mut Click<'_>, made: &NewToken) -> Answer {
     let content = html! {
         div.head { div { h1 { "New token" } p { "This is the only time that the secret is shown." } } }

@@ -1,4 +1,4 @@
-//! The change log: who changed what, and when.
+//! The change log. For each change, it shows the author, the description and the time.
 
 use super::may_see;
 use crate::click::Click;
@@ -11,11 +11,11 @@ use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{Read as _, Revision, SourceError};
 use maud::html;
 
-/// The most entries on a page, and the most that are read for it.
+/// The maximum number of entries on a page, and the maximum number of entries that are read for a page.
 const SHOWN_MAX: usize = 100;
 const READ_MAX: u64 = 5_000;
 
-/// The newest entries that match.
+/// The newest entries that match the filter.
 struct Log {
     entries: Vec<(u64, LogEntry)>,
     /// The revision after which the next page ends.

@@ -1,4 +1,4 @@
-//! Datastores: usage, maintenance, and the operations that run in them.
+//! Datastores: their usage, their maintenance modes, and the running operations.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -103,7 +103,7 @@ fn card(click: &Click<'_>, Row { summary, usage, readers, writers }: &Row) -> Ma
     }
 }
 
-/// Does what a form asks. Returns the page that follows.
+/// Does the action that a form requests. Returns the URL of the page that follows.
 pub(crate) async fn act(click: &mut Click<'_>, action: &str) -> Result<String, Trouble> {
     let name: DatastoreName = click.parsed("name")?;
     let permit = click.permit(&path(&name), Privileges::DATASTORE_MODIFY, Lending::Manages, None)?;

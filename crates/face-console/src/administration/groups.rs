@@ -94,7 +94,7 @@ fn card(click: &Click<'_>, at: usize, group: &GroupSummary) -> Markup {
     }
 }
 
-/// Does what a form asks. Returns the page that follows.
+/// Does the action that a form requests. Returns the URL of the page that follows.
 pub(crate) async fn act(click: &mut Click<'_>, action: &str) -> Result<String, Trouble> {
     let permit = may_change(click, PATH)?;
     let group: GroupName =

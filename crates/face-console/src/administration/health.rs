@@ -1,4 +1,4 @@
-//! The state of this server, as far as the running process knows it. `enfilade doctor` also checks files and certificates.
+//! The state of this server, as far as the running process knows it. The command `enfilade doctor` also checks files and certificates.
 
 use super::may_see;
 use crate::click::Click;
@@ -16,7 +16,7 @@ struct Check {
     says: String,
 }
 
-/// What the process knows now.
+/// The checks of the state that the process knows now.
 fn checks(faces: &Faces) -> Vec<Check> {
     let (house, metrics) = (faces.house(), faces.metrics());
     let facts = house.source().read(|view| view.head().map(|head| head.revision.0));

@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{Role, RolePath};
 use maud::{Markup, html};
 
 const PATH: &str = "/access/acl";
-/// The roles that the form offers: those with an effect.
+/// The roles that the form offers. Roles without an effect on this server are left out.
 const ROLES: [Role; 11] = [
     Role::DatastoreReader,
     Role::DatastoreBackup,
@@ -81,7 +81,7 @@ fn form(click: &Click<'_>) -> Markup {
     }
 }
 
-/// A table of roles; with a button for each if there is a token for forms.
+/// A table of roles. If there is a token for forms, each row has a button.
 pub(super) fn table(rows: &[AssignmentSummary], csrf: Option<&str>) -> Markup {
     html! {
         table {
@@ -117,7 +117,7 @@ pub(super) fn table(rows: &[AssignmentSummary], csrf: Option<&str>) -> Markup {
     }
 }
 
-/// Does what a form asks. Returns the page that follows.
+/// Does the action that a form requests. Returns the URL of the page that follows.
 pub(crate) async fn act(click: &mut Click<'_>, action: &str) -> Result<String, Trouble> {
     let permit = may_change(click, PATH)?;
     let (who, role, path) =

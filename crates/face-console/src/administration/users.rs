@@ -1,4 +1,4 @@
-//! Users: who they are, and what an administrator does with an account.
+//! Users: the list of accounts, and the actions of an administrator on an account.
 
 use super::{may_change, may_see};
 use crate::click::{Click, Trouble, said};
@@ -106,7 +106,7 @@ fn list(click: &mut Click<'_>, users: &[UserSummary]) -> Answer {
     click.page(Section::Users, "Users", &content)
 }
 
-/// What belongs to a user.
+/// The tokens, roles and other records that belong to a user.
 struct Belongings {
     groups: Vec<GroupSummary>,
     roles: Vec<AssignmentSummary>,
@@ -115,7 +115,8 @@ struct Belongings {
 
 async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failure> {
     let (faces, name) = (click.faces.clone(), user.userid.clone());
-    // Paths of roles have names of folders, so they need the privilege that the pages of roles and groups need.
+    // The paths of roles contain names of folders. So they need the privilege that the pages of roles and
+    // groups need.
     let sees_roles = click.holds("/access/acl", Privileges::SYS_AUDIT);
     let belongings = blocking_failure(click.visit.share(), move || {
         let read = || {
@@ -205,7 +206,7 @@ fn page(click: &Click<'_>, user: &UserSummary, Belongings { groups, roles, token
     }
 }
 
-/// Does what a form asks. Returns the page that follows.
+/// Does the action that a form requests. Returns the URL of the page that follows.
 pub(crate) async fn act(click: &mut Click<'_>, action: &str) -> Result<String, Trouble> {
     let permit = may_change(click, PATH)?;
     let user: Userid = click.parsed("name")?;

@@ -1,4 +1,5 @@
-// Times in the time zone of the browser, questions before something is deleted, copying, and uploads. Everything else works without this script.
+// This script shows times in the time zone of the browser, asks before something is deleted, copies texts to the clipboard, and uploads files.
+// Everything else works without this script.
 "use strict";
 
 for (const time of document.querySelectorAll("time")) {
@@ -18,7 +19,7 @@ document.addEventListener("click", (event) => {
   navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent).then(() => { button.textContent = "Copied"; });
 });
 
-// Only one menu is open at a time. Escape closes it.
+// Only one menu is open at a time. The key Escape closes the open menu.
 document.addEventListener("toggle", (event) => {
   if (!event.target.open || !event.target.matches("details.more")) return;
   for (const other of document.querySelectorAll("details.more[open]")) if (other !== event.target) other.open = false;
@@ -28,7 +29,7 @@ document.addEventListener("keydown", (event) => {
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
 
-// Uploads: files and whole folders, dropped or chosen, one after the other. A file that exists is replaced only if the user says so.
+// Uploads: files and whole folders that the user dropped or chose, one after the other. An existing file is replaced only if the user confirms it.
 const picker = document.getElementById("upload");
 if (picker) {
   const here = picker.dataset.upload;
@@ -45,7 +46,7 @@ if (picker) {
   };
   const say = (status, text) => WORDS[status] ?? (text.trim() || `the server says ${status}`);
 
-  // Names are set as text, never parsed as HTML.
+  // Names are set as text, and the browser does not parse them as HTML.
   function line(name) {
     const item = document.createElement("li");
     const label = document.createElement("span");
@@ -90,7 +91,7 @@ if (picker) {
   async function make(path) {
     const url = `${here}${path.map(encodeURIComponent).join("/")}/`;
     const answer = await fetch(url, { method: "MKCOL", headers: { "X-Csrf-Token": csrf } });
-    // A folder that exists is used.
+    // If the folder exists already, the files go into the existing folder.
     return answer.ok || answer.status === 405;
   }
 
@@ -126,7 +127,7 @@ if (picker) {
   addEventListener("drop", (event) => {
     event.preventDefault();
     document.body.classList.remove("over");
-    // Entries and files must be taken before the first wait.
+    // The entries and files of the drop must be read before the first `await`, because the browser clears them afterwards.
     const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
     const dropped = items.map((item) => ({ entry: item.webkitGetAsEntry?.(), file: item.getAsFile() }));
     sendAll(dropped.map(({ entry, file }) => () => (entry ? sendEntry(entry, []) : send([file.name], file))));

@@ -1,4 +1,4 @@
-//! What the forms of the pages of files and folders do: a new folder, renaming, moving and deleting.
+//! The actions of the forms on the pages of files and folders: making a folder, renaming, moving and deleting.
 
 use super::show;
 use crate::click::{Click, Trouble, said};
@@ -13,7 +13,7 @@ use enfilade_passage::{Blocking, FailedMember, House, Placing};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// The most entries that one form changes: as many as a page shows.
+/// The maximum number of entries that one form changes. A page shows the same number of entries.
 const PICKED_MAX: usize = 100;
 
 /// The forms that rename, move and delete a file or folder.
@@ -39,7 +39,7 @@ pub(crate) fn forms(click: &Click<'_>, place: &Place) -> Markup {
     }
 }
 
-/// Does what a form of the page of a place asks. If that fails, the page says why.
+/// Does the action that a form of the page of a place requests. If the action fails, the page shows the reason.
 pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
     click.trace.event.datastore = place.datastore.to_string();
     let done = match click.field("do") {
@@ -104,7 +104,7 @@ async fn rename(click: &mut Click<'_>, place: &Place) -> Done {
     Ok((after.url("files"), "moved"))
 }
 
-/// The time at which a form that changes several trees ends: the limit of one tree counts for all of them together.
+/// The time at which a form that changes several trees ends. The time limit for one tree applies to all trees of the form together.
 fn until(click: &Click<'_>) -> (Arc<House>, u64) {
     let house = Arc::clone(click.faces.arc_house());
     let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
@@ -153,7 +153,7 @@ async fn delete(click: &Click<'_>, place: &Place, paths: &[StorePath]) -> Result
     all_done(&failed.await?)
 }
 
-/// What a user learns about members that were not moved or deleted.
+/// The message for the user about members that were not moved or deleted.
 fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
     const NAMED_MAX: usize = 5;
     if failed.is_empty() {
@@ -186,7 +186,7 @@ async fn move_picked(click: &mut Click<'_>, place: &Place) -> Done {
     if to.is_empty() {
         return Err(said("enter the folder to which the selected entries are moved"));
     }
-    // A folder without a slash at its begin is one of this folder.
+    // A folder that does not begin with a slash is relative to this folder.
     let inside = Place { path: place.path.join("x").unwrap_or_default(), ..place.clone() };
     let folder = if to == "/" { StorePath::root() } else { goal(&inside, &to)? };
     let moves: Result<Vec<_>, _> =

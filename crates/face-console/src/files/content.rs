@@ -1,5 +1,5 @@
-//! Sends a file. A user who may write a file must not be able to run a script in the origin of the console. So a file is a download, and its policy is a
-//! sandbox. Only pictures of known kinds are shown in a page.
+//! Sends a file. A user who may write a file must not be able to run a script in the origin of the console. So the browser must download a file, and
+//! the content security policy of the response contains `sandbox`. Only pictures of known kinds are shown in a page.
 
 use crate::click::Click;
 use crate::failure;
@@ -18,11 +18,11 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// A document of this server that is no page of the console: it can run nothing, load nothing, and is in no frame.
+/// The policy of a document that is not a page of the console. The document can run no script, load nothing, and be in no frame.
 const SANDBOX: HeaderValue =
     HeaderValue::from_static("sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'");
 
-/// Kinds of pictures that cannot contain a script. SVG can.
+/// The kinds of pictures that cannot contain a script. SVG is not in the list, because an SVG picture can contain a script.
 const PICTURES: [(&str, &str); 6] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -32,7 +32,7 @@ const PICTURES: [(&str, &str); 6] = [
     ("avif", "image/avif"),
 ];
 
-/// The media type of a picture, by the end of its name; `None` for any other file.
+/// The media type of a picture, by the extension of its name; `None` for any other file.
 pub(crate) fn picture(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
     PICTURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending)).map(|(_, kind)| *kind)
@@ -62,7 +62,7 @@ pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body
     guarded(answer)
 }
 
-/// Sends a file: to be shown, if the query says so and the file is a picture; else as a download.
+/// Sends a file. If the query asks for it and the file is a picture, the browser shows the file. Otherwise the browser downloads it.
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
@@ -102,8 +102,8 @@ pub(super) struct Sending<'s> {
 }
 
 impl Sending<'_> {
-    /// Sends a part of a file. Before every piece, and every second while the client is slow, the server checks that the user may still read the file.
-    /// `see` gets every piece. `None` if the response was cut short.
+    /// Sends a part of a file. Before every piece, and every second while the client is slow, the server checks that the user may still read the
+    /// file. `see` gets every piece. Returns `None` if the response was cut short.
     pub(super) async fn send(
         self,
         mut reading: Reading,
@@ -135,7 +135,7 @@ impl Sending<'_> {
                 }
             };
             if piece.is_empty() {
-                // The file became shorter than the announced length.
+                // The file became shorter than the length that the response announced.
                 place.send(Err(Cut));
                 return None;
             }

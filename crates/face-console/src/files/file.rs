@@ -1,4 +1,5 @@
-//! The page of a file: its beginning, if it is text or a picture, and what can be done with it.
+//! The page of a file. It shows the beginning of the file if it is text or a picture, and offers actions on
+//! the file.
 
 use super::{change, content, crumbs};
 use crate::click::Click;
@@ -12,10 +13,10 @@ use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Meta, NodeKind, Refusal, Visit};
 use maud::{Markup, html};
 
-/// How much of a text is shown, in bytes.
+/// The maximum number of bytes of a text that are shown.
 const SHOWN_BYTES: usize = 64 * 1024;
 
-/// What a page shows of the content.
+/// The part of the content that a page shows.
 enum Shown {
     Picture,
     Text(String),
@@ -59,7 +60,7 @@ fn read(visit: Visit, place: &Place) -> Result<Option<File>, Refusal> {
     Ok(Some(File { meta, shown, may_read }))
 }
 
-/// The bytes as text, if they are text in UTF-8. The last character may be cut.
+/// The bytes as text, if they are UTF-8 text. The last character may be incomplete.
 fn text(bytes: Vec<u8>) -> Option<String> {
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}');
     let text = match String::from_utf8(bytes) {
@@ -101,7 +102,8 @@ fn page(click: &Click<'_>, place: &Place, file: &File) -> Markup {
                 Shown::Picture => figure.picture { img src={ (place.url("content")) "?show" } alt=(place.name()); },
                 Shown::Text(text) if text.is_empty() => (empty(Icon::Text, "The file is empty", &html! { "It has no bytes." })),
                 Shown::Text(text) => {
-                    // A line break at the beginning of `pre` is not shown, so this one is added.
+                    // A browser does not show a line break at the beginning of `pre`. So this line break is
+                    // added before the text.
                     pre.text tabindex="0" aria-label="Content" { "\n" (text) }
                     @if meta.bytes > text.len() as u64 {
                         p.pages { span { "The first " (bytes(text.len() as u64)) " of " (bytes(meta.bytes)) "." } }

@@ -1,5 +1,5 @@
-//! The page of a folder. By default its entries are sorted by name: then only the names of the folder are read, and only the entries of the page are
-//! looked at. Sorted by size or time, all entries are looked at.
+//! The page of a folder. By default its entries are sorted by name. Then the server reads only the names of the folder, and examines only the entries
+//! of the page. If the entries are sorted by size or time, the server examines all entries.
 
 use super::row::Row;
 use super::{crumbs, search};
@@ -45,12 +45,12 @@ impl Order {
     }
 }
 
-/// Which entries the page shows.
+/// The entries that the page shows.
 struct Asked {
     order: Order,
-    /// By name: the place after which the page begins.
+    /// The place after which the page begins, if the order is by name.
     after: Option<Rank>,
-    /// By size or time: the number of the page.
+    /// The number of the page, if the order is by size or time.
     page: usize,
 }
 
@@ -66,12 +66,12 @@ impl Asked {
     }
 }
 
-/// What the page shows.
+/// The content of the page.
 struct Folder {
     rows: Vec<Row>,
     /// The query of the next page.
     next: Option<String>,
-    /// The user's rights on the folder; `None` if the folder only leads to shared ones.
+    /// The user's rights on the folder. `None` if the folder is shown only because it leads to shared folders.
     rights: Option<AccessMask>,
     /// Whether the folder has more entries than a listing shows.
     is_cut: bool,
@@ -121,7 +121,7 @@ fn read(visit: Visit, place: &Place, asked: &Asked, most: usize) -> Result<Folde
     Ok(Folder { rows, next, rights, is_cut, revision: listing.revision() })
 }
 
-/// One page of all entries, sorted by size or time.
+/// One page of entries. All entries of the folder are sorted by size or time.
 fn sorted(
     listing: &mut Listing,
     (order, page): (Order, usize),
@@ -219,7 +219,7 @@ fn new_folder(click: &Click<'_>, place: &Place) -> Markup {
     }
 }
 
-/// What can be done with the folder itself.
+/// The actions on the folder itself.
 fn more(click: &Click<'_>, place: &Place) -> Markup {
     html! {
         details.more {
@@ -247,7 +247,7 @@ fn table(place: &Place, rows: &[Row], order: Order) -> Markup {
         }
     };
     html! {
-        // The pictures of the rows, once.
+        // The pictures of the rows. The page contains each picture once.
         svg hidden { symbol #folder viewBox="0 0 24 24" { path d=(Icon::Folder.path()) {} } symbol #file viewBox="0 0 24 24" { path d=(Icon::File.path()) {} } }
         table {
             thead {

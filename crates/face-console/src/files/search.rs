@@ -1,4 +1,5 @@
-//! Finds files and folders whose name contains a text. The search reads the folders that the user may list, the nearest first, and ends at a bound.
+//! Finds files and folders with names that contain a text. The search reads the folders that the user may list, the nearest folders first, and ends
+//! at a limit.
 
 use super::crumbs;
 use super::row::Row;
@@ -13,9 +14,9 @@ use enfilade_facts::vocabulary::{OperationKind, StorePath};
 use enfilade_passage::{Blocking, Refusal, Visit};
 use maud::{Markup, html};
 
-/// The most entries that a search looks at.
+/// The maximum number of entries that a search examines.
 const ENTRIES_MAX: usize = 50_000;
-/// The longest time of a search, in milliseconds.
+/// The maximum time of a search, in milliseconds.
 const MILLIS_MAX: u64 = 3_000;
 /// The most results.
 const FOUND_MAX: usize = 100;
@@ -32,7 +33,7 @@ pub(super) fn form(place: &Place, text: &str) -> Markup {
 
 struct Found {
     rows: Vec<(StorePath, Row)>,
-    /// Whether the search ended at a bound.
+    /// Whether the search ended at a limit.
     is_cut: bool,
 }
 

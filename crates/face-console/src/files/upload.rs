@@ -16,7 +16,7 @@ use hyper::{Response, StatusCode};
 /// The size of the write buffer, in bytes.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Ends a request of the script: an empty response, or a line of text.
+/// Ends a request of the script. The response is empty, or contains a line of text.
 fn end(mut click: Click<'_>, outcome: Result<StatusCode, Failure>, aim: Aim) -> Answer {
     let answer = match outcome {
         Ok(status) => {

@@ -1,22 +1,22 @@
-//! Goes through everything below a folder that the user may list, the nearest folders first. One folder is open at a time, and no entry is opened.
+//! Visits everything below a folder that the user may list, the nearest folders first. Only one folder is open at a time, and no entry is opened.
 
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_passage::{Entry, Listing, NodeKind, Refusal};
 use std::collections::VecDeque;
 
 const BATCH_ENTRIES: usize = 512;
-/// The most memory of the paths of folders that wait to be read, in bytes.
+/// The maximum memory for the paths of folders that wait to be read, in bytes.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// A walk below a folder.
+/// The visit of everything below a folder.
 pub(super) struct Walk {
     listing: Listing,
     at: StorePath,
-    /// Whether the listing of a folder is under way.
+    /// Whether the listing of a folder has begun and has not ended.
     is_open: bool,
     folders: VecDeque<StorePath>,
     waiting_bytes: usize,
-    /// Whether folders were left out, because too many waited to be read.
+    /// Whether folders were left out, because too many folders waited to be read.
     pub(super) is_cut: bool,
 }
 
@@ -26,8 +26,8 @@ impl Walk {
         Walk { listing, at, is_open: true, folders: VecDeque::new(), waiting_bytes: 0, is_cut: false }
     }
 
-    /// The next entries with their paths; `None` at the end. There may be none in a step, so that the caller can end the walk at a bound even if the user may
-    /// see no entry.
+    /// The next entries with their paths; `None` at the end. The result of a step may be empty, because the caller must be able to end the walk at a
+    /// limit even if the user may see no entry.
     ///
     /// # Errors
     /// When the user may no longer list the datastore.
@@ -53,7 +53,7 @@ impl Walk {
         Ok(Some(Vec::new()))
     }
 
-    /// Notes a folder that is read later.
+    /// Records a folder that is read later.
     fn wait(&mut self, folder: &StorePath) {
         let bytes = self.waiting_bytes + folder.as_str().len();
         if bytes > WAITING_BYTES_MAX {

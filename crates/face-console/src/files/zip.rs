@@ -1,5 +1,5 @@
-//! Sends a folder as a zip archive, while the client reads. The archive contains what the user may read. If a file cannot be read to its end, the response
-//! is cut short, so that the client notices that the archive is not complete.
+//! Sends a folder as a zip archive, while the client reads. The archive contains all files that the user may read. If a file cannot be read to its
+//! end, the response is cut short. So the client notices that the archive is not complete.
 
 use super::content::{Sending, head};
 use super::walk::Walk;
@@ -13,13 +13,13 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Entry, NodeKind, Refusal, Visit};
 use tokio::sync::mpsc;
 
-/// The most memory of the archive's directory, which is sent after the last file, in bytes: enough for some 80,000 files.
+/// The maximum memory for the archive's directory, in bytes. This is enough for some 80,000 files. The directory is sent after the last file.
 const DIRECTORY_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
-    // The directory of the archive is in memory, like the names of a page.
+    // The directory of the archive is in memory, like the names of a directory page. So the archive uses the user's share of such pages.
     let turn = click.visit.share().page().await;
     let (visit, at) = (click.visit.clone(), place.clone());
     let listing = blocking_failure(visit.share(), move || {
@@ -49,7 +49,7 @@ pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
 struct Packing {
     visit: Visit,
     datastore: DatastoreName,
-    /// The folder of the archive.
+    /// The folder that the archive contains.
     top: StorePath,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
     connection: Connection,
@@ -57,7 +57,7 @@ struct Packing {
     archive: Archive,
 }
 
-/// The archive is cut short.
+/// The error that the archive is cut short.
 struct CutShort;
 
 impl Packing {
@@ -67,7 +67,7 @@ impl Packing {
         }
     }
 
-    /// Sends all members, and the directory.
+    /// Sends all members, and then the directory of the archive.
     async fn pack(&mut self, mut walk: Walk) -> Result<(), CutShort> {
         loop {
             let next = blocking(self.visit.share(), move || {
@@ -86,7 +86,7 @@ impl Packing {
             if walk.is_cut {
                 return Err(self.too_large());
             }
-            // The client may be gone while there is nothing to send.
+            // The client may have disconnected while there was nothing to send.
             if self.sender.is_closed() {
                 return Err(CutShort);
             }
@@ -112,7 +112,7 @@ impl Packing {
         });
         let reading = match reading.await {
             Ok(reading) => reading,
-            // The user may see the file, and may not read it; or it was removed meanwhile.
+            // The user may see the file but may not read it, or the file was removed after its name was read.
             Err(enfilade_faces::Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
             Err(failure) => {
                 self.trace.failed(&failure);

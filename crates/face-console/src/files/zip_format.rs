@@ -1,16 +1,16 @@
-//! The bytes of a zip archive (PKWARE APPNOTE 6.3.10) that is written from its beginning to its end. Files are stored without compression. The checksum of
-//! a file follows its content, because it is not known before.
+//! Writes the bytes of a zip archive (PKWARE APPNOTE 6.3.10) from its beginning to its end. Files are stored without compression. The checksum of a
+//! file follows its content, because the checksum is not known before the content was read.
 
 use enfilade_facts::vocabulary::date_of;
 
-/// Sizes, offsets and counts from here on need the fields of ZIP64.
+/// Sizes, offsets and counts of at least this value need the fields of ZIP64.
 const LARGE: u64 = u32::MAX as u64;
 const MANY: u64 = u16::MAX as u64;
-/// The version of a reader that knows ZIP64.
+/// The version of the format that a reader needs for ZIP64.
 const VERSION: u16 = 45;
-/// The checksum follows the content (bit 3), and names are in UTF-8 (bit 11).
+/// Bit 3: the checksum follows the content. Bit 11: names are in UTF-8.
 const FLAGS: u16 = 1 << 3 | 1 << 11;
-/// The bit of a directory in the attributes of MS-DOS.
+/// The bit for a directory in the attributes of MS-DOS.
 const IS_DIRECTORY: u32 = 0x10;
 
 /// A file or folder of an archive. The name of a folder ends with a slash.
@@ -23,10 +23,10 @@ pub(super) struct Member {
 /// An archive that is being written.
 #[derive(Default)]
 pub(super) struct Archive {
-    /// The bytes written so far.
+    /// The number of bytes that were written until now.
     written: u64,
     members: u64,
-    /// The directory, which is written last.
+    /// The directory of the archive, which is written last.
     directory: Vec<u8>,
     /// The member that is being written, and its offset.
     current: Option<(Member, u64)>,
@@ -44,7 +44,7 @@ fn u64(to: &mut Vec<u8>, n: u64) {
     to.extend_from_slice(&n.to_le_bytes());
 }
 
-/// A number in 32 bits, or the mark that it is in a field of ZIP64.
+/// A number in 32 bits, or the value which says that the number is in a field of ZIP64.
 fn short(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -117,7 +117,7 @@ impl Archive {
         [checksum, short(member.bytes), short(member.bytes)].into_iter().for_each(|n| u32(to, n));
         u16(to, u16::try_from(member.name.len()).unwrap_or(u16::MAX));
         u16(to, if large.is_empty() { 0 } else { large_bytes + 4 });
-        // No comment, the first disk, no internal attributes.
+        // There is no comment, the disk is the first disk, and there are no internal attributes.
         [0, 0, 0].into_iter().for_each(|n| u16(to, n));
         u32(to, if member.name.ends_with('/') { IS_DIRECTORY } else { 0 });
         u32(to, short(offset));
@@ -130,7 +130,7 @@ impl Archive {
         self.members += 1;
     }
 
-    /// The size of the directory so far, in bytes.
+    /// The size of the directory of the archive until now, in bytes.
     pub(super) fn directory_bytes(&self) -> usize {
         self.directory.len()
     }

@@ -40,7 +40,7 @@ async fn end(
     let code = parameter(&pairs, "code").unwrap_or_default().to_owned();
     let user = user_of_code(faces.house().source(), &code).map_err(failure)?;
     trace.event.authid = user.map_or_else(Word::default, |user| Authid::from(user).to_word());
-    // The code is also deleted if the browser has no secret, so that nobody can exchange it later.
+    // The code is also deleted if the browser has no secret. So the code cannot be exchanged later.
     let digest = browser_of(headers).unwrap_or(SecretDigest([0; 32]));
     let (application, host) = (visited.application.clone(), visited.host.clone());
     let exchanged = change(faces, trace, move |ctx| {
@@ -59,7 +59,7 @@ async fn end(
     }
 }
 
-/// A code that was exchanged before, as when the user opens the page again: a browser that has a session returns to the application.
+/// The code was exchanged before, for example because the user opened the page again. If the browser has a session, it returns to the application.
 async fn not_finished(
     faces: &Faces,
     headers: &HeaderMap,

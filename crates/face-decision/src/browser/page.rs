@@ -1,4 +1,5 @@
-//! The pages of signing in and out. They need no script, load nothing, and cannot be shown in a frame.
+//! The pages for signing in and signing out. The pages need no script, load nothing, and cannot be shown in a
+//! frame.
 
 use super::SIGN_OUT;
 use crate::NO_STORE;
@@ -17,7 +18,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const STYLE: &str = include_str!("page.css");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// A page. `forms_to` is the origin to which its form may lead, in addition to the page's own.
+/// Makes a page. `forms_to` is an origin to which the form of the page may lead. The form may always lead to
+/// the origin of the page itself.
 fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Markup) -> Answer {
     let text = html! {
         (DOCTYPE)
@@ -44,7 +46,8 @@ fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Marku
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Not `no-referrer`: with that, browsers send `Origin: null` with the form.
+    // The policy is not `no-referrer`, because with `no-referrer`, browsers send `Origin: null` with the
+    // form.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     if let Ok(policy) = HeaderValue::from_str(&policy) {
@@ -106,14 +109,14 @@ pub(super) fn bad_link() -> Answer {
     page(StatusCode::BAD_REQUEST, "Not signed in", None, &content)
 }
 
-/// The page of a failed request. It has the reason only where every client may learn it.
+/// The page of a failed request. The page contains the reason only if every client may learn the reason.
 pub(super) fn failed(failure: &Failure) -> Answer {
     let plain = enfilade_faces::failed(failure, Aim::Target);
     let reason = match plain.body() {
         Body::Whole(Some(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
     };
-    // A browser must not ask for a password in a dialog of its own.
+    // The status is not 401, because a browser would show its own dialog for a password after a 401.
     let status = match plain.status() {
         StatusCode::UNAUTHORIZED => StatusCode::FORBIDDEN,
         status => status,

@@ -17,7 +17,7 @@ use enfilade_passage::{Credential, Refusal, Session};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 
-/// GET answers the page, POST signs in.
+/// GET returns the page, and POST signs in.
 pub(crate) fn sign_in(context: RequestContext<'_>) -> Reply<'_> {
     Reply::later(async move {
         let RequestContext { faces, connection, request, mut trace } = context;
@@ -46,11 +46,11 @@ struct Origin {
     to: Target,
 }
 
-/// The fields that the form sends again.
+/// The fields of the form, which the browser sends again.
 type Fields = [(String, String)];
 
 impl Origin {
-    /// Reads the parameters of a link or a form. `Ok(None)` if the user opened the page directly.
+    /// Reads the parameters of a link or a form. Returns `Ok(None)` if the user opened the page directly.
     ///
     /// # Errors
     /// When a parameter is malformed, no application has the host, or the facts cannot be read.
@@ -58,11 +58,11 @@ impl Origin {
         let Some(host) = parameter(pairs, "host") else { return Ok(Ok(None)) };
         let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
         let (Ok(host), Some(browser)) = (host.parse::<HostName>(), browser) else { return Ok(Err(BadLink)) };
-        // A browser is redirected only to the hosts of applications, and to the port that the facts say.
+        // A browser is redirected only to hosts of applications, and only to the port that the facts contain.
         let found = application_of(faces.house().source(), &host).map_err(crate::failure)?;
         let Some((application, authority)) = found else { return Ok(Err(BadLink)) };
         let url = format!("https://{authority}");
-        // An application on this host would get the cookie of the page for signing in.
+        // The host of an application must not be the host of the page for signing in. Otherwise the application would get the cookie of this page.
         if faces.sign_in().is_some_and(|own| is_same_host(own, &host)) {
             return Ok(Err(BadLink));
         }
@@ -76,7 +76,7 @@ impl Origin {
     }
 }
 
-/// Whether the origin has the host.
+/// Whether the origin has this host.
 fn is_same_host(origin: &str, host: &HostName) -> bool {
     origin.strip_prefix("https://").and_then(HostName::of_authority).is_some_and(|own| own == *host)
 }
@@ -105,7 +105,7 @@ async fn signed_in(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Option<Session>, Failure> {
-    // A cookie that cannot be read is the same as none: the user can sign in, and gets another one.
+    // A cookie that cannot be read counts as no cookie. The user can sign in, and gets a new cookie.
     let Ok(Some(ask)) = browser(headers, SIGN_IN_COOKIE, || Audience::SignIn) else { return Ok(None) };
     match faces.arc_house().admit(&Credential::Browser(ask), connection.peer.ip()).await {
         Ok(visit) => {
@@ -180,7 +180,7 @@ async fn submit(
     }
 }
 
-/// The form again, with the reason why the user is not signed in.
+/// Shows the form again, with the reason why the user is not signed in.
 fn again(
     origin: Option<&Origin>,
     pairs: &Fields,
@@ -190,6 +190,6 @@ fn again(
 ) -> Result<Answer, Failure> {
     let Some(why) = why_not(&refusal) else { return Err(refusal.into()) };
     trace.failed(&Failure::Refused(refusal));
-    // The status is not 401, because then a browser asks for a password in a dialog of its own.
+    // The status is not 401, because a browser would show its own dialog for a password after a 401.
     Ok(form(origin, pairs, user, Some((StatusCode::FORBIDDEN, why))))
 }

@@ -1,4 +1,4 @@
-//! Signing out ends the session of the sign-in, and with it the sessions of all applications.
+//! Signing out. It ends the session of the sign-in, and also the sessions of all applications.
 
 use super::{SIGN_IN, answered, page};
 use crate::knows_proxy;
@@ -21,12 +21,12 @@ struct Place {
     visitor: IpAddr,
 }
 
-/// At the page for signing in: GET answers a page with a button, POST signs out.
+/// Signs out at the page for signing in. GET returns a page with a button, and POST signs out.
 pub(crate) fn sign_out_here(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, false)
 }
 
-/// The same at an application's host.
+/// Signs out at the host of an application, in the same way.
 pub(crate) fn sign_out_at_application(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, true)
 }

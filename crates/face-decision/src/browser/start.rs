@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::{from_lower_hex, to_hex};
 use enfilade_passage::secret_digest;
 use hyper::HeaderMap;
 
-/// How long a user may take to sign in, in seconds.
+/// The time in which a user must sign in, in seconds.
 const START_SECONDS: i64 = 3_600;
 
 pub(crate) fn start(context: RequestContext<'_>) -> Reply<'_> {
@@ -35,7 +35,7 @@ async fn begin(
     let visited = Visited::read(headers)?;
     visited.origin(faces)?;
     connection.anonymous.release();
-    // If the browser has a secret already, it is used again: the user may have opened several pages at once.
+    // If the browser already has a secret, the same secret is used again, because the user may have opened several pages at the same time.
     let known = cookie(headers, START_COOKIE).and_then(|text| std::str::from_utf8(text).ok());
     let secret = match known.filter(|text| from_lower_hex::<32>(text).is_some()) {
         Some(known) => known.to_owned(),
@@ -53,7 +53,7 @@ async fn begin(
     Ok(answer)
 }
 
-/// The digest of the secret of a browser; `None` if the browser has none.
+/// The digest of the secret of a browser; `None` if the browser has no secret.
 pub(super) fn browser_of(headers: &HeaderMap) -> Option<SecretDigest> {
     cookie(headers, START_COOKIE).map(secret_digest)
 }

@@ -115,7 +115,8 @@ impl Part {
         ApiError::Message(StatusCode::NOT_FOUND, why)
     }
 
-    /// The response with these options: by group, or one option without its group if the part is one option.
+    /// The response with these options, ordered by group. If the part is one option, the response contains
+    /// this option without its group.
     pub(super) fn response<'o>(
         &self,
         status: StatusCode,
@@ -137,8 +138,8 @@ impl Part {
     }
 }
 
-/// The options of a whole configuration: an object of groups, each an object of options.
-///
+/// The options of a whole configuration. The configuration is an object of groups, and each group is an
+/// object of options.
 /// # Errors
 /// When a group or an option does not exist.
 pub fn domain_options(config: &Map<String, Value>) -> Result<Vec<ConfigOption>, Error> {

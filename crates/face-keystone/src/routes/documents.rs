@@ -1,4 +1,5 @@
-//! The OpenAPI document that is generated from the table. A test compares the document with the table; with `UPDATE_EXPECT=1` the test rewrites it.
+//! The OpenAPI document that is generated from the table. A test compares the document with the table. With `UPDATE_EXPECT=1` the test writes the
+//! document again.
 
 use super::super::resource::Resource as _;
 use super::super::schema::{Schema, Type};
@@ -51,7 +52,7 @@ fn parameters(route: &V3Route) -> Vec<Value> {
     all
 }
 
-/// The kinds of resources, each with the name of its collection in paths.
+/// The kinds of resources. For each kind, the name of its collection in paths.
 const SCHEMAS: [(&str, Schema); 24] = [
     ("domains", Domain::SCHEMA),
     ("projects", Project::SCHEMA),
@@ -196,7 +197,7 @@ fn object<'a>(attributes: impl IntoIterator<Item = (&'a str, Type)>, needed: boo
     }
 }
 
-/// The kind of resource of a path. The last segment that is not a parameter is the name of the collection.
+/// The kind of resource of a path. The last segment of the path that is not a parameter is the name of the collection.
 fn kind(path: &str) -> Option<&'static (&'static str, Schema)> {
     let words: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
@@ -244,7 +245,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
             (200, Some(one("policy", shown(&Policy::SCHEMA))))
         }
         ("GET", "/limits/model") => (200, Some(object([("model", Type::Object)], true))),
-        // A new configuration is answered with 201, a replaced one with 200.
+        // The status for a new configuration is 201, and the status for a replaced configuration is 200.
         ("GET" | "PUT" | "PATCH", path) if is_config(path) => {
             (if route.method == "PUT" { 201 } else { 200 }, Some(object([("config", Type::Object)], true)))
         }
@@ -298,7 +299,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     }
 }
 
-/// The path of the one call with a form and with the errors of OAuth 2.0.
+/// The path of the only call that takes a form, and has the errors of OAuth 2.0.
 const CLIENT_CREDENTIALS: &str = "/OS-OAUTH2/token";
 
 fn asked_for(route: &V3Route) -> Option<Value> {
@@ -339,7 +340,7 @@ fn operation(route: &V3Route) -> String {
     format!("{}_{path}", route.method.to_ascii_lowercase())
 }
 
-/// OpenAPI links from a created resource to the calls whose path contains its id and no other unknown parameter.
+/// OpenAPI links from a created resource to calls. The path of each call contains the id of the resource, and no other unknown parameter.
 fn links(route: &V3Route) -> Map<String, Value> {
     let made = if route.method == "POST" { kind(route.path) } else { None };
     let Some((collection, Schema { one: name, .. })) = made.filter(|_| route.need == V3Need::Session) else {
@@ -356,7 +357,7 @@ fn links(route: &V3Route) -> Map<String, Value> {
         if names.len() != given + 1 {
             continue;
         }
-        // A request that creates several records has no link, because its response has no single record.
+        // The response to a request that creates several records contains no single record. So the request has no link.
         if ["limits", "registered_limits"].contains(collection) {
             continue;
         }
@@ -384,7 +385,7 @@ fn answers(route: &V3Route) -> Value {
         told["links"] = Value::Object(links);
     }
     if route.method == "PUT" && is_config(route.path) {
-        // A configuration that replaces another one.
+        // The response for a configuration that replaces another configuration.
         answers.insert("200".to_owned(), told.clone());
     }
     answers.insert(status.to_string(), told);
@@ -477,7 +478,7 @@ fn what_is_written_down_is_the_table() {
 /// All routing rules of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// Rules of Keystone for which this server answers 404: the prefix of their paths, and the reason.
+/// Rules of Keystone for which this server answers 404. An entry contains the prefix of the paths of the rules, and the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("/static/", "Keystone's own pages"),
     ("/v3/auth/tokens/OS-PKI", "PKI tokens are not supported"),
@@ -512,7 +513,7 @@ fn rules() -> String {
         let reason = elsewhere.or_else(not_served).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // For some rules Keystone prints methods that it answers with 405. These methods are missing here.
+            // For some rules, Keystone prints methods for which it answers 405. These methods are missing here.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented, except {}", some.join(", "))
             }

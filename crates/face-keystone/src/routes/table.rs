@@ -1,4 +1,4 @@
-//! The table of calls. One `resource!` makes the five calls of a kind of resource, and one `grants!` the four calls of role assignments.
+//! The table of calls. Each `resource!` makes the five calls of a kind of resource, and each `grants!` makes the four calls of role assignments.
 
 use super::super::resource::Resource;
 use super::super::{
@@ -141,7 +141,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("GET", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::show), "get_domain_config", "Show a group of options of a domain without secrets"),
             session("PATCH", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::update), "update_domain_config", "Change a group of options of a domain"),
             session("DELETE", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete a group of options of a domain"),
-            session("GET", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::show), "get_domain_config", "Show an option of a domain; a secret is not found"),
+            session("GET", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::show), "get_domain_config", "Show an option of a domain; a secret option is not shown (404)"),
             session("PATCH", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::update), "update_domain_config", "Change an option of a domain"),
             session("DELETE", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete an option of a domain"),
         ],
@@ -171,7 +171,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &[
             session("GET", "/roles/{prior_role_id}/implies", V3Call::Do(roles::list_implied), "list_implied_roles", "List roles that a role implies"),
             session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Show role implication"),
-            session("HEAD", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::check_implied), "check_implied_role", "Check whether a role implies another; answers 204"),
+            session("HEAD", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::check_implied), "check_implied_role", "Check whether a role implies another role; answers 204"),
             session("PUT", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply), "create_implied_role", "Create role implication"),
             session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::delete_implied), "delete_implied_role", "Delete role implication"),
             session("GET", "/role_inferences", V3Call::Do(roles::inferences), "list_role_inference_rules", "List all role implications"),
@@ -196,7 +196,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         ],
         &resource!(batch RegisteredLimit, "registered_limit", "registered_limits"),
         &[
-            // Before `/limits/{limit_id}`, because the first row that matches answers.
+            // This row is before the row of `/limits/{limit_id}`, because the first row that matches is used.
             session("GET", "/limits/model", V3Call::Do(unified_limits::model), "get_limit_model", "Show how limits of domains bind limits of projects"),
         ],
         &resource!(batch Limit, "limit", "limits"),

@@ -1,4 +1,4 @@
-// Changes, sorting and filtering. Also without this script, the page shows a directory, and files can be downloaded.
+// This script changes, sorts and filters entries. Without the script, the page still shows a directory, and files can still be downloaded.
 "use strict";
 
 const list = document.getElementById("list");
@@ -6,7 +6,7 @@ const log = document.getElementById("log");
 const here = location.pathname;
 const mayWrite = document.body.dataset.store === "yes";
 
-// Texts contain file names: they are set as text, never parsed as HTML.
+// Texts can contain file names. So the script sets them as text, and the browser does not parse them as HTML.
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
@@ -32,7 +32,7 @@ const WORDS = {
   507: "no space is left",
 };
 
-// With these statuses the server sends the reason, if the user may know it. Otherwise it sends only this text.
+// With these statuses the server sends the reason of a refusal, if the user may know the reason. Otherwise the server sends only this text.
 const BARE = { 409: "conflict", 503: "service unavailable" };
 
 function words(status, text) {
@@ -48,7 +48,7 @@ async function ask(method, path, headers = {}) {
   return answer;
 }
 
-// What a user does with each right that this page asks about.
+// The deed that each right permits. The page asks the server about these rights.
 const DEEDS = { "add-file": "add files here", "add-subdirectory": "make folders here", write: "change this entry", delete: "rename, move or delete this entry" };
 
 async function why(path, right) {
@@ -68,7 +68,7 @@ async function why(path, right) {
   box.showModal();
 }
 
-// Opens a dialog. Returns the entered text, or `true` if the dialog has no input; `null` if the user cancelled.
+// Opens a dialog. Returns the entered text, or `true` if the dialog has no input. Returns `null` if the user cancelled.
 function confirmed(title, action, value) {
   const box = document.getElementById("dialog");
   const form = element("form", undefined, { method: "dialog" });
@@ -124,7 +124,7 @@ function upload(file) {
     };
     request.onerror = () => { bar.remove(); line.className = "bad"; line.textContent = `${file.name}: the connection was lost`; reject(new Error(line.textContent)); };
     request.open("PUT", here + encodeURIComponent(file.name));
-    // An existing file is not overwritten without a question.
+    // The script asks the user before it overwrites an existing file.
     if (!file.replaces) request.setRequestHeader("If-None-Match", "*");
     request.send(file);
   });

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// What the form shows, and what it sends in hidden fields.
+/// The texts that the form shows, and the hidden fields that it sends.
 #[derive(Clone, Copy, Debug)]
 pub struct SignInForm<'a> {
     /// The path to which the form is sent.
@@ -11,11 +11,11 @@ pub struct SignInForm<'a> {
     pub hidden: &'a [(&'a str, &'a str)],
     /// The name that the user entered before.
     pub user: &'a str,
-    /// Why the last attempt failed.
+    /// The reason why the last attempt failed.
     pub problem: Option<&'a str>,
 }
 
-/// The form, and above it why the last attempt failed.
+/// The form. Above the form, the page shows the reason why the last attempt failed.
 pub fn sign_in_form(form: &SignInForm<'_>) -> Markup {
     let SignInForm { action, hidden, user, problem } = form;
     html! {

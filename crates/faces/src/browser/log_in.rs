@@ -14,7 +14,7 @@ use std::net::IpAddr;
 /// Checks the password, and the passcode if there is one, in the fields of a form.
 ///
 /// # Errors
-/// The refusal of door 2. [`why_not`] says what the person reads.
+/// The refusal of door 2. [`why_not`] returns the sentence for the person.
 pub async fn log_in(
     faces: &Faces,
     connection: &Connection,
@@ -48,12 +48,13 @@ async fn with_passcode(
 ) -> Result<Arrival, Failure> {
     let checked = faces.arc_house().check_passcode(&ask, Some(arrival.user()), &named, from);
     let passcode = trace.admitted(checked).await?;
-    // The use is committed first, so that nobody can use the passcode again.
+    // The use of the passcode is committed before the login continues. So nobody can use the passcode again.
     let passcode = change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await?;
     Ok(arrival.with_passcode(passcode)?)
 }
 
-/// Why the person is not signed in, in a sentence for the form. `None` if the form would not help.
+/// The reason why the person is not signed in, in a sentence for the form. `None` if another attempt with the
+/// form would not help.
 pub fn why_not(refusal: &Refusal) -> Option<&'static str> {
     match refusal {
         Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => Some(

@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 /// The state of the certificate that an ACME authority issues. Times are in seconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcmeState {
-    /// When the certificate was last obtained.
+    /// The time at which the certificate was last obtained.
     pub obtained: Option<i64>,
-    /// Whether the certificate is due, and the last attempt to obtain it failed.
+    /// Whether the certificate has to be obtained or renewed, and the last attempt failed.
     pub has_failed: bool,
-    /// When the next attempt after a failure is made.
+    /// The time of the next attempt after a failure.
     pub next: Option<i64>,
 }
 

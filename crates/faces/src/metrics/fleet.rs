@@ -8,7 +8,8 @@ use super::{
 /// The state of a member of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetState {
-    /// The time since the question that proves that the facts are current, in milliseconds; `None` without a proof.
+    /// The time since this server asked etcd for the newest change, for the present proof that the facts are current, in milliseconds; `None` without
+    /// a proof.
     pub proof_millis: Option<u64>,
     /// The number of changes that are not applied yet.
     pub behind: u64,
@@ -16,11 +17,11 @@ pub struct FleetState {
     pub refused: u64,
     /// The number of changes by this server that all members obey.
     pub acknowledged: u64,
-    /// The time that these changes took, in milliseconds.
+    /// The total time that these changes took until all members obeyed them, in milliseconds.
     pub acknowledged_millis: u64,
 }
 
-/// Asks for the state, for each answer of `/metrics`.
+/// Returns the state. It is called for each answer of `/metrics`.
 pub(super) type Ask = Box<dyn Fn() -> FleetState + Send + Sync>;
 
 impl Metrics {

@@ -1,4 +1,4 @@
-//! Inheritance after a MOVE: in a datastore with `moved_inherits`, the moved tree inherits from its new directory
+//! Inheritance after a MOVE. In a datastore with `moved_inherits`, the moved tree inherits entries from its new directory
 //! (`door-5-content/src/acl_propagation.rs`).
 
 use super::FailedMember;
@@ -40,8 +40,8 @@ impl Propagator<StorePath> for Mover<'_> {
 }
 
 impl Stay {
-    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that failed to inherit an ACL, and why. A member that
-    /// failed to inherit keeps its ACL, and so does everything beneath the member.
+    /// Lets the moved object and everything in it inherit from `directory`. Returns the members that failed to inherit an ACL, and the reasons. A
+    /// member that failed to inherit keeps its ACL, and everything beneath this member keeps its ACLs.
     pub(super) fn inherit_anew(
         &mut self,
         directory: &Node,
@@ -49,7 +49,7 @@ impl Stay {
         target: &Node,
         budget: &TreeBudget<'_>,
     ) -> Vec<FailedMember> {
-        // From a directory without an ACL there are no entries to inherit.
+        // If a directory has no ACL, there are no entries to inherit.
         let Some(above) = directory.subject().descriptor().ok().flatten() else { return Vec::new() };
         budget.renew();
         let mut mover = Mover { stay: self, failed: Vec::new() };

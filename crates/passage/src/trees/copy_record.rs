@@ -1,7 +1,7 @@
-//! The record of the members that a copy met in its source. Other clients can rename members while the copy runs. If a member moves from a directory
-//! that is not yet read to a directory that is already read, the copy misses the member. If a member moves from a directory that is already read to a
-//! directory that is not yet read, the copy finds the member twice. So each directory is read a second time at the end. The answer lists the members
-//! that this second reading finds and that were not copied.
+//! The record of the members that a copy found in its source. Other clients can rename members while the copy runs. If a member moves from a
+//! directory that is not yet read to a directory that is already read, the copy misses the member. If a member moves from a directory that is already
+//! read to a directory that is not yet read, the copy finds the member twice. So each directory is read a second time at the end. The answer lists
+//! the members that this second reading finds and that were not copied.
 
 use super::{FailedMember, is_hidden};
 use crate::refuse::Refusal;
@@ -16,11 +16,11 @@ use std::hash::{BuildHasher as _, RandomState};
 
 pub(super) struct CopyRecord {
     hasher: RandomState,
-    /// A hash for every entry that was met, computed from its directory, its name and the object.
+    /// A hash for every entry that was found. The hash is computed from the directory, the name and the object.
     met: HashSet<u64>,
     copied: HashSet<ObjectId>,
     directories: Vec<(StorePath, ObjectId)>,
-    /// When the copy was begun, by the clock of its file system, in seconds and nanoseconds.
+    /// The time at which the copy began, by the clock of its file system, in seconds and nanoseconds.
     began: Option<(i64, u32)>,
 }
 
@@ -35,7 +35,7 @@ impl CopyRecord {
         }
     }
 
-    /// Records a directory whose entries are copied.
+    /// Records a directory that is copied with its entries.
     pub(super) fn enter(&mut self, path: &StorePath, directory: &Node) {
         self.directories.push((path.clone(), directory.object()));
     }
@@ -62,8 +62,8 @@ impl CopyRecord {
         }
     }
 
-    /// Whether an entry is missing from the copy. An entry is missing if it is not newer than the copy, was not found under this name, and was not
-    /// copied under another name.
+    /// Whether an entry is missing from the copy. An entry is missing if all of these are true: the entry is not newer than the copy, was not found
+    /// under this name, and was not copied under another name.
     fn misses(&self, directory: &Node, name: &str, node: &Node) -> bool {
         let is_younger = self.began.zip(node.meta().born).is_some_and(|(began, born)| born > began);
         !is_younger
@@ -93,7 +93,7 @@ impl Stay {
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
                 }
             });
-            // The answer does not say why the directory cannot be read, because the path may lead to another directory by now.
+            // The answer does not contain the reason why the directory cannot be read, because the path may lead to another directory now.
             if entered.is_err() {
                 failed.push(FailedMember::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
             }

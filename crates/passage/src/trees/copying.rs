@@ -1,5 +1,4 @@
-//! COPY: a copy is invisible until all of it is complete. The answer lists every member that was not copied, except members that the visitor may not
-//! see.
+//! COPY. A copy is invisible until it is complete. The answer lists every member that was not copied, except members that the visitor may not see.
 
 use super::copy_record::CopyRecord;
 use super::transfer::Destination;
@@ -31,12 +30,12 @@ struct Copying<'c> {
 /// The quota that the copy reserves. The reservation is released if the copy fails.
 struct Taken {
     reservation: Option<QuotaReservation>,
-    /// The bytes copied so far.
+    /// The bytes that were copied until now.
     bytes: u64,
 }
 
 impl Taken {
-    /// Reserves quota for the bytes that were copied so far, and for `bytes` further bytes.
+    /// Reserves quota for the bytes that were copied until now, and for `bytes` further bytes.
     fn room_for(&mut self, bytes: u64) -> Result<(), Content> {
         self.reservation
             .as_mut()
@@ -46,7 +45,7 @@ impl Taken {
 
 impl Stay {
     /// Copies a file or a tree. The copy gets the owner and ACL of a new object in its directory. With `copy_keeps`, the copy keeps the owner and ACL
-    /// of the source. The copy is invisible until all of it is complete.
+    /// of the source. The copy is invisible until it is complete.
     ///
     /// # Errors
     /// The refusal of door 4 or 5. After a refusal there is no copy, unless the copy could not be undone ([`Content::NotTakenBack`],
@@ -86,7 +85,7 @@ impl Stay {
                 let judged = judged.and_then(|()| self.judge_replaced(&destination, &budget));
                 self.complete_or_take_back(made, &destination, judged)?
             }
-            // The destination was new, so nothing was replaced.
+            // The destination did not exist before, so no object was replaced.
             None => 0,
         };
         match taken.reservation {
@@ -100,7 +99,7 @@ impl Stay {
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
-                // If the form of the ACL has a field for the owner, the copy gets the owner of the source.
+                // If the dialect of the ACL has a field for the owner, the copy gets the owner of the source.
                 let owner = from_start.owner.map(|_| source.owner());
                 Inheritance { acl: acl.clone(), owner }
             }
@@ -160,7 +159,7 @@ impl Stay {
         Ok(upload.copy_properties(reader)?)
     }
 
-    /// Builds a copy of a directory under a temporary name, and then renames the copy to its final name.
+    /// Builds a copy of a directory under a reserved name, and then renames the copy to its final name.
     fn copy_tree(
         &mut self,
         from: &StorePath,
@@ -193,7 +192,7 @@ impl Stay {
             copying.record.meet(&directory.node, &member.name, &member.node);
             match self.copy_member(&member, &directory.carried, &mut copying) {
                 Ok(()) => {}
-                // If the request has reached its limits or the quota, no further member can be copied either.
+                // If the request has reached its limits or the quota, no further member can be copied. So the copy ends.
                 Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
                     return Err(why);
                 }
@@ -210,7 +209,7 @@ impl Stay {
         Ok((Some(made), failed))
     }
 
-    /// Copies a file, or creates the copy of a directory and enters the source directory. A hidden member is left out without an error; every other
+    /// Copies a file, or creates the copy of a directory and enters the source directory. A hidden member is left out without an error. Every other
     /// refusal is returned.
     fn copy_member(
         &mut self,

@@ -12,7 +12,7 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{StorePath, Word};
 use std::cell::Cell;
 
-/// What is needed to delete a directory once it is empty.
+/// The data that is needed to delete a directory once the directory is empty.
 struct Going {
     directory: Node,
     name: Word,
@@ -60,7 +60,7 @@ impl Stay {
         let going = Going::new(directory.clone(), name.into(), permit);
         match self.enter(&mut walk, path, &target, going) {
             Ok(()) => self.delete_members(walk, &budget, tokens),
-            // A directory that the visitor may delete but not list is deleted if it is empty.
+            // If the visitor may delete a directory but may not list it, the directory is deleted if it is empty.
             Err(refusal) if is_listing_refused(&refusal) => {
                 self.remove(&permit, &entry, tokens).map(|()| Vec::new())
             }
@@ -103,7 +103,7 @@ impl Stay {
                 permit.and_then(|permit| self.delete_member(permit, &directory, &member, tokens, &mut walk));
             match deleted {
                 Ok(()) => {}
-                // The conditions of the request are checked at the first deletion, so nothing was deleted yet.
+                // The conditions of the request are checked at the first deletion. So nothing was deleted before this refusal.
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
                     directory.carried.keeps.set(true);
@@ -152,7 +152,7 @@ impl Stay {
         });
         match removed {
             Ok(()) => self.fill.freed(node.content_bytes()),
-            // Another client has removed or renamed the entry. The name is free now, so the deletion counts as done.
+            // Another client has removed or renamed the entry. Now the entry is not in the directory, so the deletion counts as done.
             Err(Refusal::Content(Content::ChangedMeanwhile(_)))
                 if self.unmoved(path, directory).is_ok()
                     && matches!(directory.child(name), Err(Content::Absent(_))) => {}

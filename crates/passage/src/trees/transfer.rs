@@ -1,6 +1,6 @@
-//! MOVE, and the steps that COPY shares with it. The tree at the destination gets its final name only when the tree is complete. A replaced tree
-//! first gets a reserved name, which no client can request. While it has this name, door 4 judges all its members once more. After that, the replaced
-//! tree is removed.
+//! MOVE, and the steps that are the same for COPY and MOVE. The tree at the destination gets its final name only when the tree is complete. A
+//! replaced tree first gets a reserved name, which no client can request. While the replaced tree has the reserved name, door 4 judges all members of
+//! the tree once more. After that, the replaced tree is removed.
 
 use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
@@ -78,7 +78,7 @@ impl Stay {
             },
             still_there,
         )?;
-        // Another client may have added members to the moved or the replaced tree since it was judged.
+        // Another client may have added members to the moved tree or the replaced tree after door 4 judged these trees.
         let judged = moved
             .still_there()
             .map_err(Refusal::from)
@@ -100,7 +100,7 @@ impl Stay {
         Ok(Placed { replaced: destination.replaced.is_some(), failed })
     }
 
-    /// The source of a MOVE, if all of it may be moved.
+    /// The source of a MOVE, if the visitor may move all of it.
     fn source_to_move<'p>(
         &mut self,
         from: &'p StorePath,

@@ -94,7 +94,8 @@ fn kind(kind: NodeKind) -> &'static str {
     }
 }
 
-/// A CSV field (RFC 4180 §2). A field that a spreadsheet would read as a formula is quoted.
+/// A CSV field (RFC 4180 §2). A field with a special character, or that a spreadsheet would read as a
+/// formula, is enclosed in double quotes.
 fn quoted(field: &str) -> String {
     let is_plain = !field.contains([',', '"', '\r', '\n']) && !field.starts_with(['=', '+', '-', '@', '\t']);
     if is_plain { field.to_owned() } else { format!("\"{}\"", field.replace('"', "\"\"")) }

@@ -15,8 +15,8 @@ use enfilade_tls::{Digest, Tickets};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-/// Checks the new directory, which will become `data`. Returns the steps that are left to the operator. It is an error if the backup cannot work on
-/// any machine.
+/// Checks the new directory, which will become `data`. Returns the steps that the operator must still do. Returns an error if the backup cannot work
+/// on any machine.
 pub(super) fn check(
     data: &Path,
     new: &Path,
@@ -56,7 +56,7 @@ pub(super) fn check(
     Ok(steps)
 }
 
-/// The steps for files that people edit and that the backup does not have, although its facts have records from them.
+/// The steps for files that people edit and that are not in the backup, although the facts have records from these files.
 fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let files = home::file_set(data, config);
     let step = |file| {
@@ -70,9 +70,9 @@ fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) ->
     Ok(missing(followed(lmdb)?, manifest.files.iter()).into_iter().map(step).collect())
 }
 
-/// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with a key that did not make the hashes.
+/// Checks that the key in the backup made the hashes of the API tokens. A server refuses to start with any other key.
 fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
-    // `None`: the restored files have no group yet, and only their owner can read them.
+    // The group is `None`: the restored files have no group yet, and only their owner can read them.
     let (judged, key) = token_key::judge(new, None, lmdb).context("the key of API tokens in the backup")?;
     let TokenKey::Lost { tokens, .. } = judged else { return Ok(()) };
     let is = if key.is_none() {
@@ -85,7 +85,7 @@ fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     )
 }
 
-/// The step for a part that the configuration has outside the data directory. A restore writes nothing outside the data directory.
+/// The step for a part of the configuration that was outside the data directory. A restore writes no file outside the data directory.
 fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
@@ -115,7 +115,7 @@ fn fernet(new: &Path) -> Option<String> {
     }
 }
 
-/// The steps for certificates that cannot be served, found by the same checks as in `enfilade certs check`.
+/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`.
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
@@ -146,7 +146,7 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
 }
 
-/// The step for clients that trust the local CA of the old data directory, if the restored data directory has another one.
+/// The step for clients that trust the local CA of the old data directory, if the restored data directory has another CA.
 pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     const CERTIFICATE: &str = "ca/ca.crt";
     let before = std::fs::read(old.join(CERTIFICATE)).ok()?;
@@ -167,7 +167,7 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     })
 }
 
-/// The steps for datastores with a directory that is not on this machine, that cannot be opened, or that is in the old data directory.
+/// The steps for some datastores: the directory of the datastore is not on this machine, cannot be opened, or is in the old data directory.
 fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let file = data.join(FileName::Datastores.as_str());
     let file = file.display();

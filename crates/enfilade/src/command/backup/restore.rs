@@ -23,7 +23,7 @@ use std::io::{BufReader, Read};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Restores a backup. Nothing is written before the whole backup was read and verified.
+/// Restores a backup. The command writes nothing before the whole backup was read and verified.
 pub(in crate::command) fn restore(
     data: Option<PathBuf>,
     command: &Restore,
@@ -50,8 +50,8 @@ pub(in crate::command) fn restore(
     Ok(())
 }
 
-/// Reads the whole backup. Also fails if the backup lacks a file of which its facts have records, because a restore would lose the content of that
-/// file.
+/// Reads the whole backup. Also fails if a file is not in the backup although the facts have records from this file, because a restore would lose the
+/// content of the file.
 fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
     let mut followed = Vec::new();
     let checked = backup.and_then(|backup| {
@@ -75,7 +75,7 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
     Ok(())
 }
 
-/// The files that people edit and of which these facts have records.
+/// The files that people edit and from which these facts have records.
 fn followed_in(facts: &mut dyn Read) -> std::io::Result<Vec<FileName>> {
     let copy = copy::read_backup(BufReader::with_capacity(1 << 20, facts)).map_err(std::io::Error::other)?;
     let mut followed = Vec::new();
@@ -125,7 +125,7 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
 }
 
-/// Refuses a place in the data directory of a server: the restored files would be mixed with the keys and the content of that server.
+/// Refuses a directory inside the data directory of a server, because the restored files would be mixed with the keys and the content of that server.
 fn refuse_within(data: &Path) -> anyhow::Result<()> {
     match data.ancestors().skip(1).find(|above| is_house(above) && above.join("keys").exists()) {
         Some(above) => bail!(
@@ -150,7 +150,7 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
     }
     refuse_mount(data)?;
     let facts = data.join("facts");
-    // No server may begin to use the old directory while it is moved.
+    // While the old directory is moved, no server may begin to use it.
     let _closed = if facts.exists() { Some(Lmdb::keep_closed(&facts)?) } else { None };
     let made = NewDirectory::begin(data)?;
     let new = made.directory();
@@ -186,7 +186,7 @@ fn into(data: &Path, backup: Backup, command: &Restore) -> anyhow::Result<Restor
 }
 
 /// The data directories that earlier restores moved aside from this place after the backup was made, the oldest first. A restored store has an empty
-/// log, so only these directories list the changes between the backup and those restores.
+/// change log. So only these directories contain the changes between the backup and the earlier restores.
 fn set_aside_earlier(data: &Path, newest: Option<&Path>, backup_made: i64) -> Vec<PathBuf> {
     let (Some(above), Some(name)) = (data.parent(), data.file_name()) else { return Vec::new() };
     let begin = format!("{}.set-aside-", name.to_string_lossy());
@@ -202,17 +202,17 @@ fn set_aside_earlier(data: &Path, newest: Option<&Path>, backup_made: i64) -> Ve
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// What became of the directory of datastores in the old data directory.
+/// The new place of the directory of datastores that was in the old data directory.
 enum Content {
-    /// There was no such directory.
+    /// The old data directory contained no such directory.
     None,
     /// The directory is in the new data directory.
     Kept,
-    /// The directory stays in the old data directory, because the backup is of another server.
+    /// The directory stays in the old data directory, because the backup is from another server.
     OfAnother,
 }
 
-/// Moves the directory of datastores from the old data directory into the new one: a backup has no content of datastores.
+/// Moves the directory of datastores from the old data directory into the new data directory, because a backup has no content of datastores.
 fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result<Content> {
     if std::fs::symlink_metadata(from).is_err() {
         return Ok(Content::None);
@@ -221,12 +221,12 @@ fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result
         return Ok(Content::OfAnother);
     }
     std::fs::rename(from, to)?;
-    // The content is in its place also if a sync fails.
+    // Even if a sync fails, the content is at its new path.
     let _ = sync_directory(to).and_then(|()| sync_directory(from));
     Ok(Content::Kept)
 }
 
-/// The user and the group of an existing data directory, if root restores: the new directory gets the same owner.
+/// The user and the group of an existing data directory, if root runs the restore. The new directory gets the same owner.
 fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() || !data.exists() {
         return Ok(None);
@@ -235,7 +235,7 @@ fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
     Ok(Some((meta.uid(), meta.gid())))
 }
 
-/// Refuses a mount point: the data directory is replaced by a rename, which is not possible for a mount point.
+/// Refuses a mount point. The data directory is replaced by a rename, and a mount point cannot be renamed.
 fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev());
     let above =

@@ -1,4 +1,4 @@
-//! The result of `enfilade restore`, and what the command prints about it and about the backup.
+//! The result of `enfilade restore`, and the texts that the command prints about the restore and the backup.
 
 use crate::command::facts::{see_log, valid_again};
 use crate::config::Config;
@@ -7,7 +7,7 @@ use enfilade_sources::backup::Manifest;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// A restore that was done.
+/// A restore that was completed.
 pub(super) struct Restored {
     pub(super) manifest: Manifest,
     pub(super) config: Config,

@@ -13,9 +13,9 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The greatest size of a file, in bytes.
+/// The maximum size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// If the directory has this many entries or more, the effect of a new certificate on the others is not examined.
+/// If the directory has at least this many entries, the effect of a new certificate on the other certificates is not examined.
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub(super) fn run(
@@ -42,7 +42,7 @@ pub(super) fn run(
         roots_of(&installation.data, &installation.config),
     )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
-    // Reading very many certificates takes too long for a warning.
+    // To read very many certificates takes too long for a warning.
     let is_looked_at =
         std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
     let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();
@@ -119,15 +119,16 @@ pub(super) fn to_fleet(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warnings about names of the new certificate for which clients get another certificate, and a warning if the new one has become the default
-/// certificate.
+/// Returns warnings about names of the new certificate for which clients get another certificate. Also returns a warning if the new certificate has
+/// become the default certificate.
 fn effects(
     files: &CertificateFiles,
     (place, new): (&Path, &Leaf),
     [before, after]: [&Certificates; 2],
 ) -> Vec<String> {
     let own = place.to_string_lossy();
-    // Asks as a client that supports only this kind of key: other clients may get a certificate with the other kind of key, and that is no problem.
+    // The check acts as a client that supports only this kind of key. Other clients may get a certificate with the other kind of key, which is not a
+    // problem.
     let (takes_rsa, takes_ecdsa) = (new.algorithm != Algorithm::Ecdsa, new.algorithm != Algorithm::Rsa);
     let served = |name: &String| {
         let ask = match name.parse() {
@@ -136,13 +137,14 @@ fn effects(
         };
         let permit = enfilade_tls::open(after, &ask.taking(takes_ecdsa, takes_rsa)).ok()?;
         let other = permit.certificate().to_owned();
-        // A server does not send a certificate whose key is missing or wrong.
+        // A server does not send a certificate if the key is missing or wrong.
         if permit.is_default() || other == *own || files.is_usable(Path::new(&other)).is_err() {
             return None;
         }
         let name_of_other = Path::new(&other).file_name().unwrap_or_default().to_string_lossy().into_owned();
         Some(format!(
-            "clients that ask for `{name}` get `{other}`, not this certificate; if this is not intended, run `enfilade certs remove {}`",
+            "clients that ask for `{name}` get the certificate `{other}`, and not this certificate; if you do not want this, run `enfilade certs \
+             remove {}`",
             output::word(&name_of_other)
         ))
     };
@@ -163,7 +165,7 @@ fn effects(
     warnings
 }
 
-/// A warning if the kind of key changes: a bundle has one key, so clients no longer get a certificate with the earlier kind of key.
+/// A warning if the kind of key changes. A bundle has only one key, so clients no longer get a certificate with the earlier kind of key.
 fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     let (before, after) = (kind(replaced.algorithm), kind(new.algorithm));
     (before != after).then(|| {
@@ -173,13 +175,14 @@ fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     })
 }
 
-/// Joins the files. If the key is in none of them, takes it from the key file next to the certificate, and also returns the path of that file.
+/// Joins the files. If no file contains the key, takes the key from the key file in the directory of the certificate, and also returns the path of
+/// the key file.
 fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Option<PathBuf>)> {
     let mut pieces = Pieces::default();
     for file in files {
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
-    // A key file next to the certificate need not be given as an argument: a server also finds it.
+    // If the key file is in the directory of the certificate, it need not be given as an argument. A server also finds such a key file.
     let key_file = match (files, pieces.has_key()) {
         ([file], false) => key_file_of(file),
         _ => None,
@@ -241,8 +244,8 @@ fn name_of(file: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Refuses to replace a certificate that has no name in common with the new one: tools use the same file names for the certificates of all domains.
-/// Returns the certificate to replace.
+/// Refuses to replace a certificate that has no name in common with the new certificate. The reason: tools use the same file names for the
+/// certificates of all domains. Returns the certificate to replace.
 fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
     let there = std::fs::read(place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
     let Some(there) = there else { return Ok(None) };
@@ -254,7 +257,7 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
              --name {}",
             place.display(),
             there.names.join(" "),
-            // Addresses come before host names, so the last entry is a host name unless the certificate contains only addresses.
+            // Addresses come before host names. So the last entry is a host name, unless the certificate contains only addresses.
             self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
         ),
     }

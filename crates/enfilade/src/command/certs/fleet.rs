@@ -1,4 +1,4 @@
-//! Certificates of all members of a fleet.
+//! Certificates that all members of a fleet serve.
 
 use crate::home::Installation;
 use crate::output;
@@ -38,7 +38,8 @@ pub(super) fn has(installation: &Installation, name: &str) -> bool {
     installation.config.fleet.etcd.is_some() && directory(&installation.data).join(name).exists()
 }
 
-/// Adds or replaces a certificate of the fleet. `judge` gets the path of the one that has the name now, and returns its leaf if it may be replaced.
+/// Adds or replaces a certificate of the fleet. `judge` gets the path of the certificate that has the name now, and returns its leaf if this
+/// certificate may be replaced.
 pub(super) fn add(
     fleet: &CertificatesOfFleet,
     name: &str,
@@ -48,7 +49,8 @@ pub(super) fn add(
     fleet.call(async |log| {
         let mut held = Held::default();
         fleet.get(log, &mut held).await?;
-        // Without the present certificate it is not known whether it has the same names. An operator can replace it all the same.
+        // If this machine does not have the present certificate, it does not know the names of that certificate. An operator can replace the
+        // certificate nevertheless.
         let replaced = match held.faults.contains_key(name) {
             true => None,
             false => judge(&fleet.path(name))?,

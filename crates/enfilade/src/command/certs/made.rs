@@ -126,7 +126,7 @@ pub(super) fn ca(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The default name of the CA. The default contains the name of the machine, so that people can distinguish several CAs.
+/// The default name of the CA. It contains the name of the machine, because people must be able to distinguish several CAs.
 fn usual_name() -> String {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("Enfilade CA {}", machine.trim()).trim_end().chars().take(64).collect()

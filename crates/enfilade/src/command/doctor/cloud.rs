@@ -6,7 +6,8 @@ use crate::{clock, identity_endpoints, output};
 use enfilade_admin::Administers;
 use enfilade_sources::lmdb::Lmdb;
 
-/// An administrator of the cloud, if one can log in. A cloud needs no user with the role Admin on `/`.
+/// An administrator of the cloud who can log in, if there is one. A cloud needs no user with the role Admin
+/// on `/`.
 pub(super) fn administrator(lmdb: &Lmdb) -> Option<Finding> {
     let what = "administrators";
     let found = match enfilade_admin::administrators(lmdb, Administers::Cloud, clock::now().unix_seconds) {

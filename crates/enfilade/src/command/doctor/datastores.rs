@@ -1,4 +1,4 @@
-//! The datastores: their directories, and what clients do not see in them.
+//! Checks of datastores: their directories, and entries in them that clients do not see.
 
 use super::{Finding, error, names, warning, well};
 use crate::home::Installation;
@@ -49,7 +49,7 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
             (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),
             (None, None) => findings.push(well(&what, row.root(&name))),
             (Some(found), _) => {
-                // The directory that this process cannot open: the directory of the datastore, or one above it.
+                // The directory that this process cannot open. This is the directory of the datastore, or a directory above it.
                 let barrier = owner::barrier(row.root(&name).as_ref());
                 let barrier = barrier.map(|says| format!(": {says}")).unwrap_or_default();
                 findings.extend(found.into_iter().map(|found| match found.is_shut {

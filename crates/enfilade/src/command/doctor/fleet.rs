@@ -1,4 +1,4 @@
-//! Whether this machine takes part in its fleet.
+//! Checks whether this machine takes part in its fleet.
 
 use super::super::fleet::have_different_keys;
 use super::{Finding, State, error, warning, well};
@@ -10,7 +10,7 @@ use enfilade_facts::Source as _;
 use enfilade_fleet::Running;
 use enfilade_sources::lmdb::Lmdb;
 
-/// Nothing, if this machine has nothing to do with a fleet.
+/// The findings about the fleet. Empty if this machine is not a member, and is not configured as one.
 pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let what = "fleet";
     let fleet = &installation.config.fleet;
@@ -23,7 +23,7 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         )],
         (true, _) => {
             let member = member(installation, lmdb).unwrap_or_else(|why| error(what, format!("{why:#}")));
-            // If etcd does not answer, one finding is enough.
+            // If etcd does not answer, this finding is enough, and the next checks are left out.
             let is_wrong = member.state == State::Error;
             std::iter::once(member).chain((!is_wrong).then(|| certificates(installation, lmdb))).collect()
         }
@@ -45,7 +45,8 @@ fn certificates(installation: &Installation, lmdb: &Lmdb) -> Finding {
             warning(
                 what,
                 format!(
-                    "this machine does not have {} of the {} of the fleet: {}. If its server runs, read its log; otherwise start it",
+                    "this machine does not have {} of the {} of the fleet: {}. If the server of this machine runs, read the log of the server; \
+                     otherwise start the server",
                     all.len(),
                     counted(count, "certificate", "certificates"),
                     all.join("; ")
@@ -64,8 +65,9 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         return Ok(error(
             what,
             format!(
-                "`{here}` is not a member according to etcd: it left, was expelled, or etcd lost its data. Run `enfilade doctor` on another member. If it \
-                 is well, delete this data directory. If it says the same, keep all data directories: docs/fleet.md, \"etcd lost its data\""
+                "`{here}` is not a member according to etcd: it left, was expelled, or etcd lost its data. Run `enfilade doctor` on another \
+                 member. If that member has no such problem, delete this data directory. If it has the same problem, keep all data directories: \
+                 docs/fleet.md, \"etcd lost its data\""
             ),
         ));
     };
@@ -80,19 +82,22 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if silent => warning(
             what,
             format!(
-                "{text}; etcd does not hear a server, so changes take 1 s until it is back or forgotten: see `enfilade fleet status`"
+                "{text}; a server has no contact with etcd, so each change takes 1 s until the server is back, or etcd has removed it: see \
+                 `enfilade fleet status`"
             ),
         ),
         () if have_different_keys(&members) => warning(
             what,
             format!(
-                "{text}; the servers have different keys of sessions, so some refuse the sessions of others: `enfilade fleet status` shows them, and \
-                 says what to do"
+                "{text}; the servers have different keys of sessions, so some servers refuse the sessions of others: `enfilade fleet status` shows \
+                 the servers, and says what to do"
             ),
         ),
         () if !members.iter().any(|member| member.has_files) => warning(
             what,
-            format!("{text}; no member follows its edited files: run `enfilade fleet follow-files` on one"),
+            format!(
+                "{text}; no member follows its edited files: run `enfilade fleet follow-files` on one member"
+            ),
         ),
         () if !own.processes.iter().any(Running::has_beat) => {
             warning(what, format!("{text}; no server of this machine runs"))

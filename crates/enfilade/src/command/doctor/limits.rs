@@ -1,4 +1,4 @@
-//! The limits that the kernel sets the running servers.
+//! Checks of the limits (confinement) that the kernel enforces on the running servers.
 
 use super::{Finding, error, warning, well};
 use crate::confinement::State;
@@ -6,7 +6,8 @@ use crate::control;
 use crate::home::Installation;
 use enfilade_privileged::client::{self, Connection};
 
-/// A finding for each kind of limit, of every running server. If no server runs, what the configuration says.
+/// A finding for each kind of limit of every running server. If no server runs, the finding says what the
+/// configuration contains.
 pub(super) fn check(installation: &Installation) -> Vec<Finding> {
     let privileges = &installation.config.privileges;
     let servers = control::limits(&installation.data).unwrap_or_default();
@@ -29,7 +30,9 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
             (Some(State::Set), _) => well(what, says),
             (Some(State::Partly), _) => warning(
                 what,
-                format!("the kernel is older, and sets only a part of the limit: {says}; update the kernel"),
+                format!(
+                    "the kernel is too old for the whole limit, and enforces only a part: {says}; update the kernel"
+                ),
             ),
             (Some(State::Missing), _) => {
                 warning(what, format!("the kernel does not have this limit: {says}; update the kernel"))
@@ -44,7 +47,7 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
     rows.into_iter().map(of_kind).chain(helper()).collect()
 }
 
-/// Whether the helper process answers, if one is configured.
+/// Whether the helper process answers, if a helper is configured.
 fn helper() -> Option<Finding> {
     let path = client::helper()?.display();
     Some(match Connection::open() {

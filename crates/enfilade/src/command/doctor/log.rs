@@ -8,11 +8,11 @@ use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a running server is given to write the newest changes. The server looks for changes every half second.
+/// How long the check waits for a running server to write the newest changes. The server looks for changes every half second.
 const PATIENCE: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(100);
 
-/// Whether some changes have no line in the log yet, and why.
+/// Whether some changes have no line in the log yet, and the reason.
 pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "audit log";
     let mut waited = Duration::ZERO;
@@ -32,8 +32,8 @@ pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     }
 }
 
-/// The number of changes that no server has written to the audit log yet. Revisions whose entries are not in the store, such as those before a backup was made, are not
-/// counted: no server writes them.
+/// The number of changes that no server has written to the audit log yet. Some revisions have no entry in the store, such as the revisions before a
+/// backup was made. These revisions are not counted, because no server writes them.
 fn waiting(lmdb: &Lmdb) -> Result<usize, SourceError> {
     let shipped = lmdb.status().shipped;
     lmdb.read(|view| {

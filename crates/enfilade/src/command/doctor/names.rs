@@ -1,8 +1,8 @@
-//! Finds entries that no client sees: names that the server cannot show, and uploads and copies that were not finished before their process ended.
+//! Finds entries that no client sees. These are names that the server cannot show, and unfinished uploads and copies of processes that have ended.
 
 use std::path::Path;
 
-/// The maximum number of entries that are examined in one datastore, so that `enfilade doctor` ends soon.
+/// The maximum number of entries that are examined in one datastore. The number is limited because `enfilade doctor` must end soon.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// Warnings about entries below this directory; empty if clients can see all of them.

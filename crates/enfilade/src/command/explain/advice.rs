@@ -1,4 +1,4 @@
-//! Advice for the operator: what to do about a refusal, with the names of the user, datastore and project in question.
+//! Advice for the operator about a refusal. It contains the names of the user, datastore and project in the question.
 
 use crate::cli::Explain;
 use crate::command::client_certificates;
@@ -9,7 +9,7 @@ use enfilade_facts::Refuse as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, Role, RolePath, StorePath};
 use enfilade_passage::{AccessRefusal, ContentRefusal, DatastoreRefusal, IdentityRefusal, Refusal, Remedy};
 
-/// What the operator asked about.
+/// The question of the operator.
 pub(super) struct Asked<'a> {
     pub(super) arguments: &'a Explain,
     pub(super) datastore: &'a DatastoreName,
@@ -26,8 +26,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// What to do about a refusal: if possible, advice with the names of the user, datastore and project in question; else the general advice in the
-    /// table of refusals.
+    /// Advice about a refusal. If possible, the advice contains the names of the user, datastore and project in the question. Otherwise it is the
+    /// general advice in the table of refusals.
     pub(super) fn next(&self, why: &Refusal, remedy: &Remedy) -> String {
         let concrete = match why.parts().1 {
             Refusal::Identity(why) => self.about_login(why),
@@ -196,8 +196,8 @@ impl Asked<'_> {
         })
     }
 
-    /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds one. If the object has no ACL,
-    /// the advice is to change the mode bits, because a new ACL would take away the rights that they give.
+    /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds a line. If the object has no
+    /// ACL, the advice is to change the mode bits, because a new ACL would take away the rights of the mode bits.
     fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
         let (Explain { authid, .. }, datastore) = (self.arguments, self.datastore);
         let (user, path) = (&authid.user, word(&path.to_string()));
@@ -308,7 +308,7 @@ mod tests {
         let role = Remedy::Role { path: StorePath::root(), role: Role::DatastoreBackup, of_token: false };
         for (remedy, says) in [
             (Remedy::Binding(project), "enfilade datastore set tank --project p@corp"),
-            // A role on the path would give more rights than those on the project.
+            // A role on the path would give more rights than the roles on the project.
             (Remedy::OfProject(project), "enfilade token create 'ann@local!NAME' --project p@corp"),
             // A new binding would take the datastore away from its project.
             (

@@ -51,7 +51,7 @@ pub(super) fn run(
     Ok(if explanation.permits() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
 }
 
-/// A request that is refused before any door is asked, because of its path or its method.
+/// Explains a request that is refused before any door is asked, because of its path or its method.
 fn refused_at_once(authid: &Authid, request: &RequestLine, error: RequestError, json: bool) -> ExitCode {
     let (code, next) = (error.code(), action_of(error.code()).unwrap_or_default().replace('`', ""));
     if json {

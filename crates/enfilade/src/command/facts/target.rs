@@ -1,4 +1,4 @@
-//! The target of `enfilade facts backup` and `enfilade facts dump`: a new file, standard output, or a device or pipe.
+//! The target of `enfilade facts backup` and `enfilade facts dump`: a new file, standard output, a device or a pipe.
 
 use crate::output;
 use crate::reserved::refuse_backup_place;
@@ -16,15 +16,15 @@ use std::path::Path;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target<'a> {
     Stdout,
-    /// A device or a pipe. It is written to, and never replaced by a file.
+    /// A device or a pipe. The command writes to it, and never replaces it by a file.
     Opened(&'a Path),
     /// A file, which gets its name when it is complete.
     File(&'a Path),
 }
 
-/// Refuses a file that exists, unless `force` is set: the file may be the only good backup.
+/// Refuses an existing file, unless `force` is set, because the file may be the only good backup.
 pub(in crate::command) fn refuse_existing(file: &Path, force: bool) -> anyhow::Result<()> {
-    // A symbolic link counts as an existing file, too: the rename at the end would replace the link.
+    // A symbolic link counts as an existing file, because the rename at the end would replace the link.
     if std::fs::symlink_metadata(file).is_ok() && !force {
         bail!("`{}` already exists: give another name, or --force to replace it", file.display());
     }
@@ -32,10 +32,10 @@ pub(in crate::command) fn refuse_existing(file: &Path, force: bool) -> anyhow::R
 }
 
 impl<'a> Target<'a> {
-    /// The target of a command. It is standard output if no file is given, and for `-`.
+    /// The target of a command. The target is standard output if no file is given, and also for `-`.
     pub(super) fn of(file: Option<&'a Path>, force: bool) -> anyhow::Result<Self> {
         let Some(file) = file.filter(|file| *file != Path::new("-")) else { return Target::stdout() };
-        // Links are followed: `/dev/stdout` is a link to a pipe, a terminal or a file.
+        // Links are followed, because `/dev/stdout` is a link to a pipe, a terminal or a file.
         let Ok(meta) = std::fs::metadata(file) else {
             refuse_existing(file, force)?;
             return Ok(Target::File(file));
@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
         Ok(Target::File(file))
     }
 
-    /// Standard output, unless a copy on it would be lost.
+    /// Uses standard output, unless a copy written to it would be lost.
     fn stdout() -> anyhow::Result<Self> {
         ensure!(
             output::can_be_seen(io::stdout()),
@@ -71,7 +71,7 @@ impl<'a> Target<'a> {
         Ok(Target::Stdout)
     }
 
-    /// Refuses a file in the data directory or in a datastore. A device or pipe stores nothing, so its place does not matter.
+    /// Refuses a file in the data directory or in a datastore. A device or pipe stores nothing, so its path does not matter.
     pub(super) fn refuse_place(&self, data: &Path, source: &dyn Source) -> anyhow::Result<()> {
         match self {
             Target::File(file) => refuse_backup_place(data, source, file),
@@ -79,8 +79,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The directory for a temporary copy of the facts: the directory of the target file, whose disk needs the space anyway; without a target file,
-    /// the data directory.
+    /// The directory for a temporary copy of the facts. It is the directory of the target file, because the disk of that directory needs the space
+    /// anyway. Without a target file, it is the data directory.
     pub(super) fn spool<'s>(&'s self, data: &'s Path) -> &'s Path {
         match self {
             Target::File(file) => directory_of(file),
@@ -103,7 +103,7 @@ impl<'a> Target<'a> {
         written.with_context(|| format!("{self} cannot be written"))
     }
 
-    /// Says what was written; on standard error, if the copy itself is on standard output.
+    /// Prints what was written. If the copy itself is written to standard output, this text is printed to standard error.
     pub(super) fn done(&self, json: bool, value: &Value, text: &str) {
         match self {
             Target::Stdout => output::note(text),

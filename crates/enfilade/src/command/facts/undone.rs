@@ -1,4 +1,4 @@
-//! What a restore of the facts has undone: the changes, and the revocations among them.
+//! The changes that a restore of the facts has undone, and the revocations among these changes.
 
 use crate::command::imports::FIRST_REVISION;
 use crate::output;
@@ -7,10 +7,10 @@ use enfilade_sources::copy::Origin;
 use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 
-/// What was known of the facts before a restore.
+/// The state of the facts before a restore, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
-    /// The store was new, so nothing was revoked.
+    /// The store was new, so it contained no revocation.
     Nothing,
     /// The store and its newest acknowledged revision.
     At(At),
@@ -19,7 +19,7 @@ pub(super) enum Before {
 }
 
 impl Before {
-    /// Looks at the store before the restore. `opened` is `None` if the store is to be moved aside.
+    /// Examines the store before the restore. `opened` is `None` if the store is to be moved aside.
     pub(super) fn look(facts: &Path, opened: Option<&Lmdb>) -> Self {
         match opened.map(Source::at).or_else(|| Lmdb::acknowledged(facts).ok()) {
             Some(at) if at.revision <= FIRST_REVISION => Before::Nothing,
@@ -28,10 +28,10 @@ impl Before {
         }
     }
 
-    /// Which changes a restore of this copy has undone, and where these changes are listed; `None` if no change was undone. `at` is the revision of
-    /// the restore.
+    /// A text about the changes that a restore of this copy has undone. It also says where these changes are listed. `None` if no change was undone.
+    /// `at` is the revision of the restore.
     pub(super) fn undone(self, origin: &Origin, at: At, data: &Path, is_set_aside: bool) -> Option<String> {
-        // The restore itself is a change. Its revision follows the newest revision of the old facts, or of the copy if the copy has a newer one.
+        // The restore itself is a change. Its revision follows the newest revision of the old facts, or the revision of the copy if that is newer.
         let lost = at.revision.0.saturating_sub(origin.revision).saturating_sub(1);
         let what = match (self, lost) {
             (Before::Nothing, _) => return None,
@@ -53,7 +53,7 @@ impl Before {
 }
 
 /// The warning if the copy is of another store, or of a copy of this store that was changed elsewhere; `None` if the copy is of this store. Each
-/// store counts its own revisions, so they do not show which changes are missing in the copy.
+/// store counts its own revisions. So the revisions do not show which changes are missing in the copy.
 fn of_another(before: At, origin: &Origin) -> Option<String> {
     let is_same = before.store.to_string() == origin.store;
     let whose = match is_same {
@@ -76,7 +76,7 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     ))
 }
 
-/// The text about the undone changes: what the loss means, and where the changes are listed.
+/// The text about the undone changes: the effect of the loss, and where the changes are listed.
 fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool) -> String {
     let (valid, after) = (valid_again(origin.unix_seconds), origin.revision);
     match is_set_aside {
@@ -95,7 +95,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
     }
 }
 
-/// What the restore of an older state means for revocations.
+/// The text about the effect of a restored older state on revocations.
 pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     format!(
         "revocations, deletions, disabling and removals of rights (also by NoAccess) after {} are lost; the old sessions, credentials and rights \
@@ -104,7 +104,7 @@ pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     )
 }
 
-/// The text that says where changes are listed that `facts log` does not show.
+/// The text about changes that `facts log` does not show. It says where these changes are listed.
 pub(in crate::command) fn see_log(after: u64) -> String {
     format!(
         "`facts log` shows only recent changes (at least those of the last hour); older changes are in the log of the server: lines with \
@@ -112,7 +112,7 @@ pub(in crate::command) fn see_log(after: u64) -> String {
     )
 }
 
-/// The text that says where the lost changes are listed, if the store that had them cannot be read any more.
+/// The text that says where the lost changes are listed, if the store that contained them cannot be read any more.
 pub(super) fn only_in_log(after: u64) -> String {
     format!(
         "the log of the server lists the lost changes: see its lines with \"event\":\"change\" and a revision above {after}"
@@ -126,7 +126,7 @@ mod tests {
 
     const TEN: i64 = 10;
 
-    /// What is said after the restore of a copy of a store at a revision. `before` is the store before the restore.
+    /// The text after the restore of a copy of a store at a revision. `before` is the store before the restore.
     fn said(before: Before, (store, revision): (u128, u64)) -> Option<String> {
         let origin = json_origin(store, revision);
         let newest = match before {

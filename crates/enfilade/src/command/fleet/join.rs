@@ -1,4 +1,5 @@
-//! How a machine joins a fleet: a member writes an invitation, a file with a copy of its store and keys. The new machine uses it once.
+//! The steps with which a machine joins a fleet. A member writes an invitation, which is a file with a copy of its store and keys. The new machine
+//! uses the invitation once.
 
 use super::{log_of, member};
 use crate::backup::key_files;
@@ -20,9 +21,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file of an invitation that says what it is for.
+/// The file in an invitation that contains the name of the new member and the id of the invitation.
 const INVITATION: &str = "invitation.json";
-/// The directory in which an invitation is unpacked, in the new data directory.
+/// The directory in the new data directory into which an invitation is unpacked.
 const UNPACKED: &str = ".joining";
 
 #[derive(Deserialize, Serialize)]
@@ -34,7 +35,7 @@ struct Invitation {
     store: String,
     etcd: Vec<String>,
     prefix: String,
-    /// `fleet.proof_millis` of the fleet; absent in invitations of older programs.
+    /// `fleet.proof_millis` of the fleet. Absent in invitations that older programs wrote.
     #[serde(default)]
     proof_millis: ProofMillis,
 }
@@ -49,7 +50,7 @@ pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: 
     let lmdb = Arc::new(member(installation)?);
     refuse_backup_place(&installation.data, &*lmdb, file)?;
     let log = log_of(installation, &lmdb)?;
-    // Without the newest changes, the new member would need entries that the log may not have any more.
+    // Without the newest changes, the new member could need entries that the log does not have any more.
     Writer::new(Arc::clone(&lmdb) as Arc<dyn Source>, log)?.catch_up()?;
     let mut copy = atomic::unnamed(&installation.data)?;
     lmdb.copy_to(&mut copy)?;
@@ -84,7 +85,8 @@ pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: 
     };
     let bytes = write_archive(file, &manifest, &mut items, None)?;
     let text = format!(
-        "`{}` ({}) invites a machine to join as `{new}`, once, within 24 h. It contains the facts and the keys of this fleet: copy it over SSH, run \
+        "`{}` ({}) invites a machine to join as `{new}` once within 24 h. The file contains the facts and the keys of this fleet: copy it over \
+         SSH, run \
          `enfilade fleet join {}` there, and delete both copies",
         file.display(),
         output::bytes(bytes),
@@ -188,7 +190,7 @@ fn enter(
     let lmdb = Lmdb::open_for(&data.join("facts"), terms)?;
     ensure!(
         lmdb.is_replica() && lmdb.at().store == store,
-        "the store in the invitation is not that of the fleet: make another invitation"
+        "the store in the invitation is not the store of the fleet: make another invitation"
     );
     Writer::new(Arc::new(lmdb), crate::fleet_log::log(config, store)?)?.catch_up()?;
     Ok(())

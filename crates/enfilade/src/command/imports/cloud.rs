@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// The largest response to read, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
-/// The default file of trusted certificate authorities; `cacert` overrides it.
+/// The default file of trusted certificate authorities. The key `cacert` in `clouds.yaml` overrides this default.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// The entry of one cloud in `clouds.yaml`.
@@ -35,8 +35,8 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// Reads the entry of the cloud `name` from the first file that exists. `OS_CLIENT_CONFIG_FILE` is tried first, then the usual paths of
-    /// `clouds.yaml`.
+    /// Reads the entry of the cloud `name` from the first file that exists. The file in `OS_CLIENT_CONFIG_FILE` is tried first, and then the usual
+    /// paths of `clouds.yaml`.
     pub(super) fn named(name: &str) -> anyhow::Result<Self> {
         let mut places: Vec<PathBuf> =
             std::env::var_os("OS_CLIENT_CONFIG_FILE").map(PathBuf::from).into_iter().collect();
@@ -143,7 +143,7 @@ pub(super) struct Api {
     uri: Uri,
     connection: Option<SendRequest<Full<Bytes>>>,
     token: String,
-    /// The token of a session for the system, or why there is none; `None` before the first exchange.
+    /// The token of a session for the system, or the reason why there is no such session; `None` before the first exchange.
     system: Option<Result<String, String>>,
 }
 
@@ -170,7 +170,7 @@ impl Api {
         self.try_list(path, many).await?.map_err(|why| anyhow!(why))
     }
 
-    /// Reads a whole list. The inner error says why the server refused the call.
+    /// Reads a whole list. The inner error is the reason why the server refused the call.
     pub(super) async fn try_list(
         &mut self,
         path: &str,
@@ -180,7 +180,8 @@ impl Api {
         Ok(self.try_each(path, many, |row| rows.push(row)).await?.map(|()| rows))
     }
 
-    /// Gives each row of a list to `take`, which keeps only what it needs of a long list. The inner error says why the server refused the call.
+    /// Gives each row of a list to `take`, which keeps only the needed parts of a long list. The inner error is the reason why the server refused the
+    /// call.
     pub(super) async fn try_each(
         &mut self,
         path: &str,
@@ -190,8 +191,8 @@ impl Api {
         Ok(self.pages(path, many, take).await?.map_err(|(_, why)| why))
     }
 
-    /// Reads a whole list. The list is empty if the server does not support the call and answers 404 or 501. The inner error says why the server
-    /// refused the call.
+    /// Reads a whole list. The list is empty if the server does not support the call and answers 404 or 501. The inner error is the reason why the
+    /// server refused the call.
     pub(super) async fn list_if_served(
         &mut self,
         path: &str,
@@ -204,7 +205,7 @@ impl Api {
         })
     }
 
-    /// Like [`Api::list_if_served`], but in a session for the system. The inner error also says why there is no such session.
+    /// Like [`Api::list_if_served`], but in a session for the system. If there is no such session, the inner error contains the reason.
     pub(super) async fn list_for_system(
         &mut self,
         path: &str,
@@ -232,7 +233,8 @@ impl Api {
         }
     }
 
-    /// The token of a session for the system, or why there is none. The first call exchanges the session of the login for such a session.
+    /// The token of a session for the system, or the reason why there is no such session. The first call exchanges the session of the login for a
+    /// session for the system.
     async fn system(&mut self) -> anyhow::Result<Result<String, String>> {
         if let Some(system) = &self.system {
             return Ok(system.clone());
@@ -249,7 +251,7 @@ impl Api {
     }
 
     /// Reads one record, or checks whether a record exists. Returns `None` if the server answers 404, or 501 because it does not support the call.
-    /// The inner error says why the server refused the call.
+    /// The inner error is the reason why the server refused the call.
     pub(super) async fn find(&mut self, path: &str) -> anyhow::Result<Result<Option<Value>, String>> {
         let path = format!("/v3/{path}");
         let (status, _, body) = self.ask(Method::GET, &path, "").await?;
@@ -295,7 +297,7 @@ impl Api {
             .to_string();
         let prefix = self.uri.path().trim_end_matches('/');
         let path = if path.starts_with(prefix) { path.to_owned() } else { format!("{prefix}{path}") };
-        // If the server has closed the connection, a new one is opened, once.
+        // If the server has closed the connection, a new connection is opened once.
         for _ in 0..2 {
             let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
                 Some(connection) => connection,
@@ -342,7 +344,7 @@ impl Api {
                     )
                 })?;
                 for certificate in certificates {
-                    // A certificate that cannot be parsed is not trusted.
+                    // A certificate that cannot be parsed is ignored, and so is not trusted.
                     let _ = certificate.map(|certificate| roots.add(certificate));
                 }
                 let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -392,14 +394,14 @@ fn page(body: &[u8], many: &str, take: &mut impl FnMut(Value)) -> anyhow::Result
     }
 }
 
-/// Reads a page row by row. The page of a large cloud has hundreds of thousands of rows. As JSON values, they would need ten times the memory of
-/// their text.
+/// Reads a page row by row. The page of a large cloud has hundreds of thousands of rows. If all rows were JSON values in memory, they would need ten
+/// times the memory of their text.
 struct Page<'p, T> {
     many: &'p str,
     take: &'p mut T,
 }
 
-/// What is left of a page after its rows were taken.
+/// The rest of a page after its rows were taken.
 #[derive(Default)]
 struct PageRead {
     has_rows: bool,

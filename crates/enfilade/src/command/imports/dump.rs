@@ -1,4 +1,4 @@
-//! Reads what the API does not show, such as hashes of passwords, from a dump of Keystone's database by `mysqldump` or `sqlite3 .dump`.
+//! Reads facts that the API does not show, such as hashes of passwords, from a dump of Keystone's database by `mysqldump` or `sqlite3 .dump`.
 
 mod reader;
 
@@ -26,15 +26,15 @@ impl Table {
         row.get(at)?.as_deref()
     }
 
-    /// Maps the values of the column `key` to the values of the column `value`. Rows in which one of the two is NULL are left out.
+    /// Maps the values of the column `key` to the values of the column `value`. A row is left out if one of the two values is NULL.
     fn pairs(&self, key: &str, value: &str) -> HashMap<String, String> {
         let pair =
             |row: &Values| Some((self.value(row, key)?.to_owned(), self.value(row, value)?.to_owned()));
         self.rows.iter().filter_map(pair).collect()
     }
 
-    /// Refuses a table without a needed column: for example, a record without its expiry would be valid for ever. Also refuses two rows with the
-    /// same key, because one row would replace the other.
+    /// Refuses a table without a needed column. For example, a record without the column of its expiry would be valid for ever. Also refuses two rows
+    /// with the same key, because one row would replace the other row.
     fn check(&self, described: &Described) -> anyhow::Result<()> {
         let Described { name, columns, keys } = described;
         if let Some(missing) =
@@ -59,10 +59,10 @@ impl Table {
     }
 }
 
-/// What a dump has that the API does not show. Tables that are not in the dump are empty.
+/// The facts in a dump that the API does not show. Tables that are not in the dump are empty.
 #[derive(Default)]
 pub(super) struct Dump {
-    /// The newest password of each user, by the id of the user, with the time when it expires. Keystone does not accept older passwords, so they are
+    /// The newest password of each user, with its expiry, by the id of the user. Keystone does not accept older passwords. So older passwords are
     /// left out.
     pub(super) passwords: HashMap<String, Password>,
     /// The hash of the secret of each application credential, by the id of the credential.
@@ -75,7 +75,7 @@ pub(super) struct Dump {
     pub(super) options: Vec<DumpedOption>,
 }
 
-/// An access token of OAuth as the table has it; `None` for NULL.
+/// An access token of OAuth with the values of the table; `None` for NULL.
 pub(super) struct DumpedAccessToken {
     pub(super) id: Option<String>,
     pub(super) secret: Option<String>,
@@ -84,11 +84,11 @@ pub(super) struct DumpedAccessToken {
     /// The ids of the roles, as a list in JSON.
     pub(super) roles: Option<String>,
     pub(super) consumer: Option<String>,
-    /// When the access token expires; `None` if never.
+    /// The expiry of the access token; `None` if the access token never expires.
     pub(super) expires: Option<String>,
 }
 
-/// An option of a domain that the API does not show, because it is a secret.
+/// An option of a domain that the API does not show, because the option is a secret.
 pub(super) struct DumpedOption {
     pub(super) domain: String,
     pub(super) group: String,
@@ -97,12 +97,12 @@ pub(super) struct DumpedOption {
     pub(super) value: String,
 }
 
-/// A table that is read.
+/// A table that the import reads.
 struct Described {
     name: &'static str,
-    /// The columns that the table must have.
+    /// The columns that the table must contain.
     columns: &'static [&'static str],
-    /// Sets of columns. No two rows have the same values in all columns of a set.
+    /// Sets of columns. No two rows may have the same values in all columns of a set.
     keys: &'static [&'static [&'static str]],
 }
 
@@ -114,7 +114,7 @@ const fn described(
     Described { name, columns, keys }
 }
 
-/// The tables of a dump that are read.
+/// The tables of a dump that the import reads.
 const TABLES: [Described; 6] = [
     described("local_user", &["id", "user_id"], &[&["id"], &["user_id"]]),
     described(
@@ -144,12 +144,12 @@ const TABLES: [Described; 6] = [
     ),
 ];
 
-/// The names of the tables that are read, as arguments of `mysqldump`.
+/// The names of the tables that the import reads, as arguments of `mysqldump`.
 pub(super) fn names_of_tables() -> String {
     TABLES.map(|table| table.name).join(" ")
 }
 
-/// The largest dump that is read, in bytes. Reading needs as much memory as the dump has bytes. A dump of only the tables that are read has about 400
+/// The largest dump that is read, in bytes. The import needs as much memory as the dump has bytes. A dump of only the needed tables has about 400
 /// bytes for each user.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
@@ -179,7 +179,7 @@ pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
 /// Reads a dump.
 ///
 /// # Errors
-/// Fails if the text is not a dump of Keystone's database, or if it has something that is not understood. The error says how to make a dump.
+/// Fails if the text is not a dump of Keystone's database, or if the reader does not understand a part of it. The error says how to make a dump.
 fn read(text: &str) -> anyhow::Result<Dump> {
     understood(text).map_err(|why| {
         anyhow!(

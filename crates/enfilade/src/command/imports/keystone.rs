@@ -1,4 +1,4 @@
-//! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
+//! `enfilade import keystone`: reads the records of a Keystone server over its API. The imported records keep their ids.
 
 mod blobs;
 mod configurations;
@@ -37,15 +37,15 @@ use std::str::FromStr;
 
 /// The options of an import from Keystone.
 pub(super) struct Terms<'a> {
-    /// A dump of Keystone's database, for what the API does not show.
+    /// A dump of Keystone's database, for the facts that the API does not show.
     pub(super) passwords: Option<&'a Path>,
-    /// Whether to leave out records whose names already belong to other records of this server. If `false`, a taken name is an error.
+    /// Whether to leave out records if their names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
     /// Whether to import records again that were deleted on this server after an earlier import.
     pub(super) restore_deleted: bool,
 }
 
-/// Reads the records over the API, and what the API does not show from the dump.
+/// Reads the records over the API, and reads the facts that the API does not show from the dump.
 pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let dump = match terms.passwords {
         None => Dump::default(),
@@ -102,7 +102,7 @@ fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> a
     Ok(())
 }
 
-/// A note if the source has records in a domain `local`. They are left out, because this server has another domain `local`.
+/// A note if the source has records in a domain `local`. These records are left out, because this server has another domain `local`.
 fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<String> {
     let local = things.iter().find_map(|thing| match thing {
         CloudRecord::Domain(id, row)
@@ -129,7 +129,7 @@ fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<Str
     })
 }
 
-/// A note if the source has registered limits, and another enforcement model than this server.
+/// A note if the source has registered limits, and if its enforcement model differs from the model of this server.
 fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     let here = home.config.identity.limit_model.model().name();
     source.filter(|source| *source != here).map(|source| {
@@ -139,7 +139,7 @@ fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     })
 }
 
-/// The records that were read so far, and the records that cannot be imported.
+/// The records that were read until now, and the records that cannot be imported.
 #[derive(Default)]
 pub(super) struct Asked {
     things: Vec<CloudRecord>,
@@ -149,12 +149,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Adds the record of each row, or the reason why it cannot be imported.
+    /// Adds the record of each row, or the reason why the record cannot be imported.
     fn each(&mut self, what: &'static str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudRecord>) {
         rows.iter().for_each(|row| self.one(what, row, &thing));
     }
 
-    /// Adds the record of the row, or the reason why it cannot be imported.
+    /// Adds the record of the row, or the reason why the record cannot be imported.
     fn one(&mut self, what: &'static str, row: &Value, thing: impl Fn(&Value) -> Option<CloudRecord>) {
         match thing(row) {
             Some(thing) => self.things.push(thing),
@@ -166,7 +166,7 @@ impl Asked {
     }
 }
 
-/// Why a record that is not understood is left out.
+/// The reason why a record that cannot be read is left out.
 const UNREADABLE: &str = "an id in the record is not 32 hexadecimal digits (64 for a user or group of an LDAP directory), or this server does not accept the name or another field";
 
 fn text(row: &Value, name: &str) -> Option<String> {
@@ -177,8 +177,8 @@ fn id<I: FromStr>(row: &Value, name: &str) -> Option<I> {
     row.get(name)?.as_str()?.parse().ok()
 }
 
-/// Reads a field that limits the rights of a record. Returns `Some(None)` if the field is absent or null, and `None` if it cannot be read. In the
-/// second case the caller leaves out the record: without the limit the record would have more rights.
+/// Reads a field that limits the rights of a record. Returns `Some(None)` if the field is absent or null. Returns `None` if the field cannot be read.
+/// Then the caller leaves out the record, because without the limit the record would have more rights.
 fn term<'r, T>(row: &'r Value, name: &str, read: impl Fn(&'r Value) -> Option<T>) -> Option<Option<T>> {
     match row.get(name) {
         None | Some(Value::Null) => Some(None),
@@ -190,8 +190,8 @@ fn domain(row: &Value, name: &str) -> Option<DomainId> {
     DomainId::from_keystone(row.get(name)?.as_str()?).ok()
 }
 
-/// Whether a record is enabled. A record without the field `enabled` is enabled. Returns `None` if the field cannot be read: then the record is left
-/// out, because it may be disabled.
+/// Whether a record is enabled. A record without the field `enabled` is enabled. Returns `None` if the field cannot be read. Then the record is left
+/// out, because the record may be disabled.
 fn is_enabled(row: &Value) -> Option<bool> {
     row.get("enabled").map_or(Some(true), Value::as_bool)
 }
@@ -202,7 +202,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
     asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudRecord::Immutable));
 }
 
-/// The number of lists to request, for the display of progress. The lists of a single domain, group or user do not count.
+/// The number of lists to request, for the display of progress. Lists for only one domain, group or user do not count.
 const LISTS: u64 = 10;
 
 async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
@@ -260,8 +260,8 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// Gives the users or groups of all domains to `take`. If domains have directories of their own, Keystone lists only one domain at a time. A domain
-/// whose directory does not answer does not stop the import: the report contains the domain.
+/// Gives the users or groups of all domains to `take`. If domains have separate directories, Keystone lists only one domain at a time. If the
+/// directory of a domain does not answer, the import continues, and the report contains the domain.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,
@@ -280,7 +280,7 @@ async fn of_domains(
     Ok(())
 }
 
-/// The password of a user in the dump. The report says why a password is not imported.
+/// The password of a user in the dump. If a password is not imported, the report contains the reason.
 fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     let known = text(user, "id").and_then(|id| dump.passwords.get(&id))?;
     let lost = lost_factor(user, "password", "set a password with `enfilade user passwd`");
@@ -290,7 +290,7 @@ fn password(asked: &mut Asked, user: &Value, dump: &Dump) -> Option<Password> {
     None
 }
 
-/// Sorts the rows so that each comes after its parent. The field `parent` of a row has the id of its parent. If the parents of some rows form a
+/// Sorts the rows: each row comes after its parent. The field `parent` of a row contains the id of its parent. If the parents of some rows form a
 /// cycle, these rows come last, and the import reports them.
 fn outer_first(rows: Vec<Value>, parent: &str) -> Vec<Value> {
     let ids: HashSet<String> = rows.iter().filter_map(|row| text(row, "id")).collect();
@@ -384,9 +384,9 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// Why the password or secret of the login method `method` is not imported; `None` if the import is possible. The reason is that the user's rules
-/// need further methods that this server does not have, so that on this server the rules would accept `method` alone. `then` says what the operator
-/// does after a change of the rules.
+/// The reason why the password or secret for the login method `method` is not imported; `None` if the import is possible. The user's rules may need
+/// further methods that this server does not have. Then the rules would accept only `method` on this server, so the password or secret is not
+/// imported. `then` says what the operator does after a change of the rules.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];

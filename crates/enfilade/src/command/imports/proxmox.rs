@@ -1,4 +1,4 @@
-//! `enfilade import proxmox`, and the steps for the operator after it.
+//! `enfilade import proxmox`, and the steps for the operator after the import.
 
 use super::report::{Report, Step};
 use crate::home::Home;
@@ -55,7 +55,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
     let passwd = |name: &str| command(&format!("user passwd {}", output::word(name)));
     let root = Userid::root_pam().to_string();
     let without = report.names("user", |item| item.differs.is_some());
-    // If an operator took the password of a user away on this server, no step is needed.
+    // If an operator removed the password of a user on this server, no step is needed for the user.
     let passwords = |is_so: fn(&Imported) -> bool| report.names("password", is_so);
     let taken_away = passwords(Imported::was_taken_away);
     let left_out =
@@ -75,8 +75,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             some(&factors)
         );
         let mut commands = vec![passwd(first)];
-        // If records of this server may differ from those of the same name in the source, this command is not proposed: it would give them the
-        // passwords, roles and tokens of the source.
+        // If records of this server may differ from the records with the same names in the source, this command is not proposed. The reason: the
+        // command would give them the passwords, roles and tokens of the source.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or import their old passwords, which are then enough without a second factor");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");

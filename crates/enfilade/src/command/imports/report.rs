@@ -1,4 +1,4 @@
-//! The report of an import: the records of the source, the imported ones, those that were left out with the reasons, and the next steps.
+//! The report of an import: the records of the source, the imported records, the records that were left out with the reasons, and the next steps.
 
 use crate::output;
 use enfilade_admin::Imported;
@@ -19,12 +19,12 @@ pub(super) struct Report {
     pub(super) items: Vec<Imported>,
     pub(super) at: At,
     pub(super) pretend: bool,
-    /// Notes for the operator about the source or the result, one sentence each.
+    /// Notes for the operator about the source or the result. Each note is one sentence.
     pub(super) notes: Vec<String>,
     pub(super) next: Vec<Step>,
 }
 
-/// How many records of one kind the source has, and how many of them were imported.
+/// The number of records of one kind in the source, and the number of imported records of this kind.
 struct Count {
     kind: &'static str,
     there: usize,
@@ -32,7 +32,7 @@ struct Count {
 }
 
 impl Report {
-    /// Prints the report. JSON has one line for each record, and the numbers and next steps in the last line.
+    /// Prints the report. In JSON, each record is one line, and the last line contains the numbers and the next steps.
     pub(super) fn tell(&self, json: bool) {
         match json {
             true => self.tell_json(),
@@ -109,7 +109,7 @@ impl Report {
         }
     }
 
-    /// Prints a table of the records for which `rest` returns the further columns, at most [`LISTED_MAX`] of each kind.
+    /// Prints a table of the records for which `rest` returns the further columns. At most [`LISTED_MAX`] records of each kind are printed.
     fn list(&self, headings: &[&str], rest: impl Fn(&Imported) -> Option<Vec<String>>) {
         let mut kinds: Vec<&str> = Vec::new();
         for item in &self.items {
@@ -141,7 +141,8 @@ impl Report {
         found.map(|item| item.name.as_str()).collect()
     }
 
-    /// Whether users, tokens or datastores existed here before the import. They may differ from those with the same names in the source.
+    /// Whether users, tokens or datastores existed on this server before the import. These may differ from the records with the same names in the
+    /// source.
     pub(super) fn has_doubts(&self) -> bool {
         let kinds = ["user", "token", "datastore"];
         self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())

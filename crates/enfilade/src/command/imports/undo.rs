@@ -1,18 +1,18 @@
-//! Removes what an import created in a new data directory, if nothing was imported.
+//! Removes the files that an import created in a new data directory, if the import imported nothing.
 
 use enfilade_facts::Revision;
 use enfilade_sources::lmdb::Lmdb;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The revision of a new store that has only the realm `local`.
+/// The revision of a new store that contains only the realm `local`.
 pub(in crate::command) const FIRST_REVISION: Revision = Revision(1);
 
 /// The directories that an import creates in a data directory before it imports the first record.
 const KEYS: &str = "keys";
 const FACTS: &str = "facts";
 
-/// What existed before an import.
+/// The files that existed before an import.
 pub(super) struct Before {
     data: PathBuf,
     had_data: bool,
@@ -27,20 +27,20 @@ impl Before {
         Before { data: data.to_owned(), had_data, had_keys, had_facts }
     }
 
-    /// Removes what did not exist before. If the store has a change after the revision `at_most`, or another process uses it, everything stays. An error
-    /// is not reported: the reason why the import failed is more important.
+    /// Removes the files that did not exist before. If the store has a change after the revision `at_most`, or another process uses the store,
+    /// everything stays. An error is not reported, because the reason why the import failed is more important.
     pub(super) fn restore(&self, at_most: Revision) {
         let facts = self.data.join(FACTS);
         let is_gone = || is_missing(&facts) || Lmdb::remove_unused(&facts, at_most).is_ok_and(|gone| gone);
         if self.had_facts || !is_gone() {
             return;
         }
-        // The store was removed under its lock. If there is a store now, another process has made it since then.
+        // The store was removed under its lock. If there is a store now, another process has made this store since then.
         if !self.had_keys {
             let _ = std::fs::remove_dir_all(self.data.join(KEYS));
         }
         if !self.had_data {
-            // This fails if another process has put something into the directory.
+            // This call fails if another process has put a file into the directory.
             let _ = std::fs::remove_dir(&self.data);
         }
     }
@@ -58,7 +58,7 @@ mod tests {
     use enfilade_facts::vocabulary::DomainId;
     use enfilade_facts::{AuditRecord, Change, Source as _};
 
-    /// Makes what an import makes before it imports records: keys, and a store with one change.
+    /// Makes the same files as an import before its first record: keys, and a store with one change.
     fn create(data: &Path) -> Revision {
         std::fs::create_dir_all(data.join("keys")).unwrap();
         let store = Lmdb::open(&data.join(FACTS)).unwrap();
@@ -84,7 +84,7 @@ mod tests {
         assert!(is_there("facts/data.mdb") && is_there("keys"));
         before.restore(revision);
         assert!(!data.exists());
-        // What was there stays.
+        // Files that existed before stay.
         std::fs::create_dir_all(data.join("keys")).unwrap();
         std::fs::write(data.join("user.cfg"), "").unwrap();
         let before = Before::look(&data);

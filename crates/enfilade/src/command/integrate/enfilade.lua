@@ -6,7 +6,7 @@
 local SOCKET = "unix@@SOCKET@"
 local URL = "http://enfilade/decide/haproxy"
 local APPLICATION = "@APPLICATION@"
--- Longer than Enfilade delays the answer to a wrong password (10 s).
+-- The timeout is longer than the time for which Enfilade delays the answer to a wrong password (10 s).
 local TIMEOUT_MS = 15000
 -- HAProxy 2.6 fails if a question has more headers than `tune.http.maxhdr` (101).
 local VALUES_MAX = 40

@@ -1,4 +1,4 @@
-//! What `enfilade setup` will make: from the options, and from answers on the terminal.
+//! The plan of `enfilade setup`. It comes from the options, and from answers on the terminal.
 
 use super::service::Service;
 use crate::cli::Setup;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 pub(super) struct Plan {
     pub(super) user: Userid,
-    /// The password of a new user; `None` if a random one is made.
+    /// The password of a new user; `None` if the command makes a random password.
     pub(super) password: Option<Secret>,
     pub(super) datastore: DatastoreName,
     pub(super) path: Option<PathBuf>,
@@ -21,7 +21,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads the options, and asks for what they do not say if `asks` is set. Changes nothing.
+    /// Reads the options. If `asks` is set, asks for the values that the options do not contain. This
+    /// function changes nothing.
     pub(super) fn make(
         options: &Setup,
         home: Option<&Home>,
@@ -78,7 +79,7 @@ fn caller() -> Option<String> {
     (name != "root" && user_of(&name).is_ok()).then_some(name)
 }
 
-/// A user, with or without the realm.
+/// A user. The text may contain a realm.
 fn user_of(text: &str) -> anyhow::Result<Userid> {
     let user = match text.contains('@') {
         true => text.parse()?,
@@ -110,14 +111,14 @@ fn datastore(options: &Setup, asks: bool) -> anyhow::Result<DatastoreName> {
     }
 }
 
-/// The directory of a new datastore; `None` for the usual one in the data directory.
+/// The directory of a new datastore; `None` for the usual directory in the data directory.
 fn path(name: &DatastoreName) -> anyhow::Result<Option<PathBuf>> {
     const USUAL: &str = "a new one in the data directory";
     let said = prompt::answer(&format!("directory with the content of {name}"), Some(USUAL))?;
     Ok((said != USUAL).then(|| PathBuf::from(said)))
 }
 
-/// Asks until the answer is well-formed.
+/// Asks until the answer has the right form.
 fn asked<T>(
     question: &str,
     default: Option<&str>,

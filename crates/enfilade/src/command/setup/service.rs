@@ -1,4 +1,4 @@
-//! The service of systemd that the package installs.
+//! The systemd service that the package installs.
 
 use crate::home::Home;
 use crate::{example, operations, output, owner};
@@ -15,17 +15,17 @@ const UNIT: &str = "enfilade.service";
 const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 /// The addition to the unit with the directories of datastores.
 const ADDITION: &str = "/etc/systemd/system/enfilade.service.d/datastores.conf";
-/// What the unit hides from the server: home directories (`ProtectHome`), and the temporary files of others (`PrivateTmp`).
+/// The directories that the unit hides from the server: home directories (`ProtectHome`), and temporary files of other processes (`PrivateTmp`).
 const HIDDEN: [&str; 5] = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
 
-/// How the server of a data directory is started.
+/// The way in which the server of a data directory is started.
 pub(super) enum Service {
     /// The unit of the package serves this data directory.
     Systemd {
-        /// Whether this process may start it.
+        /// Whether this process may start the service.
         is_root: bool,
     },
-    /// Somebody starts `enfilade serve`.
+    /// An operator starts `enfilade serve`.
     ByHand,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Service {
 pub(super) enum Running {
     /// A server ran already, or was started.
     Yes,
-    /// This command starts the server.
+    /// No server runs. The text is the command that starts the server.
     No(String),
 }
 
@@ -41,7 +41,7 @@ impl Service {
     pub(super) fn find(data: &Path) -> Self {
         let is_of_unit = std::path::absolute(data).is_ok_and(|data| data == Path::new(DATA));
         let has_unit = UNITS.iter().any(|place| Path::new(place).join(UNIT).exists());
-        // systemd says so: sd_booted(3).
+        // systemd documents this test: sd_booted(3).
         let is_booted = Path::new("/run/systemd/system").is_dir();
         match is_of_unit && has_unit && is_booted {
             true => Service::Systemd { is_root: rustix::process::geteuid().is_root() },
@@ -115,7 +115,7 @@ fn by_hand(home: &Home) -> String {
     format!("runuser -u {} -- enfilade --data {data} serve", output::word(&owner::name_of(owner)))
 }
 
-/// A path as a unit contains it (systemd.syntax(7)): in quotes, and with `%` doubled.
+/// A path in the form that a unit needs (systemd.syntax(7)): in quotes, and with `%` doubled.
 fn in_unit(path: &str) -> String {
     format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }

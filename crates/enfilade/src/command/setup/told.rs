@@ -1,4 +1,4 @@
-//! What `enfilade setup` prints at its end.
+//! The texts that `enfilade setup` prints at its end.
 
 use super::ROLE;
 use super::plan::Plan;
@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::Authid;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What was made, and what existed.
+/// The records that were made, and the records that existed before.
 pub(super) struct Made {
     /// The administrator, if this command made it.
     pub(super) settled: Option<Settled>,
@@ -67,7 +67,7 @@ fn value(home: &Home, plan: &Plan, made: &Made, url: &str) -> serde_json::Value 
     })
 }
 
-/// The lines about what there is now.
+/// The lines about the records that exist now.
 fn rows(home: &Home, plan: &Plan, made: &Made) -> Vec<(&'static str, String)> {
     let there = |is_new: bool| if is_new { "" } else { "   (existed already)" };
     let mut rows = vec![("data", home.data.display().to_string())];

@@ -1,4 +1,4 @@
-//! What `enfilade token list` and `enfilade token show` print.
+//! The output of `enfilade token list` and `enfilade token show`.
 
 use crate::command::{defined_in, enabled as yes_or_no, or_dash, until};
 use crate::home::Home;
@@ -48,7 +48,8 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
     })
 }
 
-/// The roles of a token as text: for an application credential the names of its roles, and what it can create; for other tokens `own` or `of_owner`.
+/// The roles of a token as text. For an application credential, the text contains the names of its roles, and the records that it can create. For
+/// other tokens, the text is `own` or `of_owner`.
 fn roles(token: &TokenSummary, own: &str, of_owner: &str) -> String {
     let text = if token.own_roles { own } else { of_owner };
     let mut text = token.limited_to.clone().unwrap_or_else(|| text.to_owned());

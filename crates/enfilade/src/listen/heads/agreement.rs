@@ -1,7 +1,6 @@
-//! Tests that `Follower` and the HTTP library agree on where each request begins. Both parse the same bytes: random requests on one
-//! connection, with a few bytes changed, removed or added. The path `/bad` always has a fragment after it, also inside bodies, and the
-//! follower must report a fragment as a flaw. So if the library delivers a request for `/bad` without a reported flaw, the follower and
-//! the library disagree.
+//! Tests that `Follower` and the HTTP library agree on where each request begins. Both parse the same bytes: random requests on one connection, with
+//! a few bytes changed, removed or added. In the bytes, the path `/bad` is always followed by a fragment, also inside bodies, and the follower must
+//! report a fragment as a flaw. So if the library delivers a request for `/bad` and no flaw was reported, the follower and the library disagree.
 
 use super::{Heads, Malformed};
 use enfilade_faces::Flaw;
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::InspectReader;
 
-/// The number of connections in a usual test run; a campaign sets another number in `ENFILADE_CAMPAIGN_N`.
+/// The number of connections in a usual test run. A campaign sets another number in `ENFILADE_CAMPAIGN_N`.
 const GATE: u64 = 20_000;
 
 /// A pseudo-random generator (xorshift64*).
@@ -143,5 +142,5 @@ fn the_follower_agrees_with_the_library_on_where_requests_begin() {
         }
     }
     assert!(good > n / 2 && found > n / 4, "{good} {found}");
-    println!("{n} connections: {good} requests without a flaw, {found} with one");
+    println!("{n} connections: {good} requests without a flaw, {found} with a flaw");
 }

@@ -1,12 +1,13 @@
 //! Splits a dump into statements. A dump contains texts that users of the source chose, and such a text may look like a statement. So the reader
-//! reads every statement, also of tables that the import does not need, finds the end of each text, and refuses what it does not understand.
+//! parses every statement, also the statements of tables that the import does not need. It finds the end of each text, and refuses everything that it
+//! does not understand.
 
 use anyhow::bail;
 
-/// A part of a statement. Comments and blanks are no parts.
+/// A part of a statement. Comments and blanks do not count as parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'t> {
-    /// A text in single quotes, as it is written between them.
+    /// A text in single quotes. The value is the source text between the quotes.
     Text(&'t str),
     /// A name in backticks or double quotes.
     Name(&'t str),
@@ -15,12 +16,12 @@ pub(super) enum Part<'t> {
     Sign(char),
 }
 
-/// The first line of a dump: one of these for SQLite (the second is written by `iterdump` of Python), else one of `MYSQL`. Only in dumps of SQLite, a
-/// backslash does not escape the next character.
+/// The first line of a dump. For SQLite, it is one of these lines (`iterdump` of Python writes the second line). For MySQL, it is one of `MYSQL`.
+/// Only in dumps of SQLite, a backslash does not escape the next character.
 const SQLITE: [&str; 2] = ["PRAGMA foreign_keys=OFF;", "BEGIN TRANSACTION;"];
 const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
 
-/// Reads the parts of a dump from the first to the last.
+/// Reads the parts of a dump, from the first part to the last part.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'t> {
     whole: &'t str,
@@ -38,7 +39,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The error that something other than `expected` comes next. It gives the line, but nothing of the content, because a dump contains secrets.
+    /// The error for a text that differs from `expected`. The error contains the number of the line, but no text of the dump, because a dump contains
+    /// secrets.
     pub(super) fn wrong(&self, expected: &str) -> anyhow::Error {
         let read = self.whole.len() - self.rest.len();
         let line = 1 + self.whole.bytes().take(read).filter(|byte| *byte == b'\n').count();
@@ -97,7 +99,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads the next part, if it is `part`. Returns whether it is.
+    /// Reads the next part if it equals `part`. Returns whether it was equal.
     pub(super) fn has(&mut self, part: Part<'_>) -> anyhow::Result<bool> {
         let mut ahead = *self;
         let is_next = ahead.next()? == Some(part);
@@ -107,7 +109,7 @@ impl<'t> Reader<'t> {
         Ok(is_next)
     }
 
-    /// Reads a part that must be next.
+    /// Reads the next part, which must equal `part`.
     pub(super) fn expect(&mut self, part: Part<'_>) -> anyhow::Result<()> {
         let here = *self;
         match (self.has(part)?, part) {
@@ -163,8 +165,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A text as `sqlite3` prints it. Some versions print a text with line ends as `replace('a\nb','\n',char(10))`, or with two replacements. Newer ones
-    /// print `unistr('a\u000ab')`.
+    /// A text as `sqlite3` prints it. Some versions print a text with line ends as `replace('a\nb','\n',char(10))`, or with two replacements. Newer
+    /// versions print `unistr('a\u000ab')`.
     fn text_of_sqlite(&mut self) -> anyhow::Result<String> {
         if self.has(Part::Word("unistr"))? {
             self.expect(Part::Sign('('))?;
@@ -328,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_dump_is_refused_with_the_line() {
-        // If `sqlite3` prints only the rows of a table, the first line of a dump is missing.
+        // If `sqlite3` printed only the rows of a table, the first line of a dump is missing.
         for bad in ["", "x", "INSERT INTO t VALUES(1);", "\u{feff}-- MySQL"] {
             assert!(Reader::new(bad).is_err(), "{bad}");
         }

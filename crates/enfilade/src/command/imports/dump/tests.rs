@@ -56,7 +56,7 @@ fn the_secrets_that_the_api_does_not_show() {
     let option = found.options.first().unwrap();
     assert_eq!((option.domain.as_str(), option.name.as_str()), ("d", "password"));
     assert_eq!(option.value, r#""a\\b""#);
-    // In a dump of SQLite, a backslash is a character like any other.
+    // In a dump of SQLite, a backslash has no special meaning.
     let sqlite = sqlite(
         "CREATE TABLE sensitive_config (domain_id VARCHAR(64), \"group\" VARCHAR(255), option VARCHAR(255), value TEXT);\n\
         INSERT INTO \"sensitive_config\" VALUES('d','ldap','password','\"a\\\\b''c\"');\n\

@@ -8,7 +8,7 @@ use enfilade_admin::keystone::CloudRecord;
 use enfilade_facts::tables::{Blob, BlobId};
 use serde_json::{Value, json};
 
-/// Adds the credentials whose secrets the API shows.
+/// Adds the credentials. A credential is left out if the API does not show its secret.
 pub(super) async fn blobs(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let rows = shown_for_system(api, asked, "credentials", "credentials", "credential").await?;
     for row in rows.unwrap_or_default() {

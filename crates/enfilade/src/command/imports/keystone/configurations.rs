@@ -8,7 +8,7 @@ use enfilade_admin::keystone::CloudRecord;
 use enfilade_facts::tables::DomainConfig;
 use serde_json::{Map, Value, json};
 
-/// Adds the configuration of each domain that has one. The API does not show secret options: they come from the dump.
+/// Adds the configuration of each domain that has a configuration. The API does not show secret options, so these come from the dump.
 pub(super) async fn configurations(
     api: &mut Api,
     asked: &mut Asked,

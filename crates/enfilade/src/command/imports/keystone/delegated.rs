@@ -20,12 +20,13 @@ const NEVER: i64 = 253_402_300_799;
 const WITH_CREDENTIAL: &str = "application_credential";
 const WITH_ACCESS_TOKEN: &str = "oauth1";
 
-/// The ids of the roles in a list of roles; `None` if one of them cannot be read.
+/// The ids of the roles in a list of roles; `None` if an id cannot be read.
 fn role_ids(rows: &[Value]) -> Option<Vec<RoleId>> {
     rows.iter().map(|role| id(role, "id")).collect()
 }
 
-/// The expiry of a record in seconds since the epoch: 0 if it has none, and at least 1 if it has one. `None` if the expiry cannot be read.
+/// The expiry of a record in seconds since the epoch. The value is 0 if the record has no expiry, and otherwise at least 1. `None` if the expiry
+/// cannot be read.
 fn end(row: &Value) -> Option<i64> {
     Some(term(row, "expires_at", |end| from_rfc3339(end.as_str()?))?.map_or(0, |end| end.max(1)))
 }
@@ -62,8 +63,8 @@ pub(super) async fn application_credentials(
     Ok(())
 }
 
-/// The verifier of an application credential: the hash in the dump. At the first use of the secret, a fast hash replaces it, if Keystone generated
-/// the secret.
+/// The verifier of an application credential: the hash in the dump. If Keystone generated the secret, a fast hash replaces this hash at the first use
+/// of the secret.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
     let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");
@@ -85,7 +86,7 @@ fn credential(row: &Value, owner: UserId, verifier: Verifier) -> Option<CloudCre
         project: id(row, "project_id")?,
         roles: role_ids(list("roles")?)?,
         unrestricted: term(row, "unrestricted", Value::as_bool)?.unwrap_or(false),
-        // If an access rule cannot be read, the credential is left out: without its rules it would be valid for every request.
+        // If an access rule cannot be read, the credential is left out, because without its rules it would be valid for every request.
         rules: list("access_rules")?.iter().map(rule).collect::<Option<_>>()?,
         by: None,
         expires_micros: micros.filter(|micros| micros % MICROS_PER_SECOND != 0),
@@ -144,7 +145,7 @@ fn trust(row: &Value, roles: &[Value]) -> Option<Trust> {
     })
 }
 
-/// Adds the OAuth consumers and the access tokens. Both need their secrets, and only a dump contains the secrets.
+/// Adds the OAuth consumers and the access tokens. Both need secrets that only a dump contains.
 pub(super) async fn oauth(
     api: &mut Api,
     asked: &mut Asked,
@@ -185,7 +186,7 @@ fn by_id(users: &[Value]) -> HashMap<UserId, &Value> {
     users.iter().filter_map(|user| Some((id(user, "id")?, user))).collect()
 }
 
-/// The access token, or why it is left out.
+/// The access token, or the reason why it is left out.
 fn access_token(
     dumped: &DumpedAccessToken,
     users: &HashMap<UserId, &Value>,
@@ -242,7 +243,7 @@ mod tests {
         let once = json!({ "remaining_uses": 1, "redelegation_count": null, "redelegated_trust_id": null, "expires_at": null });
         let read = trust(&row(once), &roles).unwrap();
         assert_eq!((read.uses, read.redelegations, read.parent, read.expires), (Some(1), 0, None, 0));
-        // A trust whose terms cannot be read must be left out: without a term it would give more rights.
+        // A trust with unreadable terms must be left out, because without a term the trust would give more rights.
         for bad in [
             json!({ "remaining_uses": -1 }),
             json!({ "remaining_uses": "x" }),
@@ -304,7 +305,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // On this server, these rules refuse a login with this method alone, too.
+            // On this server, these rules also refuse a login with only this method.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),

@@ -1,4 +1,4 @@
-//! Reads what only services and the catalog of a project depend on: limits, policies and endpoint filters.
+//! Reads records that only services and the catalog of a project need: limits, policies and endpoint filters.
 
 use super::super::cloud::Api;
 use super::{Asked, domain, id, text, unknown};
@@ -19,7 +19,7 @@ pub(super) async fn for_services(api: &mut Api, asked: &mut Asked) -> anyhow::Re
     endpoint_filters(api, asked).await
 }
 
-/// The rows of a list. `None` if Keystone refuses to show the list; then the report says so.
+/// The rows of a list. `None` if Keystone refuses to show the list. Then the report contains the refusal.
 pub(super) async fn shown(
     api: &mut Api,
     asked: &mut Asked,
@@ -36,8 +36,8 @@ pub(super) async fn shown(
     }
 }
 
-/// The rows of a list that Keystone shows whole only to a session for the system. If Keystone issues no such session, or refuses the list, the report
-/// says so, and the rows are those that Keystone shows to the session of the login.
+/// The rows of a list that Keystone shows completely only to a session for the system. If Keystone issues no such session, or refuses the list, the
+/// report contains the reason. Then the rows are those that Keystone shows to the session of the login.
 pub(super) async fn shown_for_system(
     api: &mut Api,
     asked: &mut Asked,
@@ -76,7 +76,7 @@ async fn limits(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
         };
         Some(CloudRecord::ForServices(ServiceRecord::RegisteredLimit(id(row, "id")?, registered)))
     });
-    // Each limit belongs to a registered limit, so without registered limits there are no limits.
+    // Each limit belongs to a registered limit. So without registered limits there are no limits.
     if registered.is_empty() {
         return Ok(());
     }
@@ -84,7 +84,7 @@ async fn limits(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
         asked.limit_model = body.get("model").and_then(|model| text(model, "name"));
     }
     let rows = shown_for_system(api, asked, "limits", "limits", "limit").await?.unwrap_or_default();
-    // A limit names its registered limit by service, region and resource.
+    // A limit refers to its registered limit by service, region and resource.
     let registered_for = |row: &Value| -> Option<RegisteredLimitId> {
         let place = |row: &Value| ["service_id", "region_id", "resource_name"].map(|name| text(row, name));
         id(registered.iter().find(|registered| place(registered) == place(row))?, "id")
@@ -142,7 +142,7 @@ fn path_of(policy: &PolicyId, target: &PolicyTarget) -> String {
 }
 
 /// Adds the policies, and their associations with endpoints, services and regions. Keystone has no list of associations, so the import asks for each
-/// one.
+/// possible association.
 async fn policies(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let rows = shown(api, asked, "policies", "policies", "policy").await?.unwrap_or_default();
     asked.each("policy", &rows, |row| {

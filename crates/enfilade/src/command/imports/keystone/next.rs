@@ -10,7 +10,7 @@ use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudRecord, list_catalog};
 use enfilade_facts::tables::Endpoint;
 
-/// What the operator has to do after the import.
+/// The steps that the operator has to do after the import.
 pub(super) fn steps(
     home: &Home,
     name: &str,
@@ -75,7 +75,7 @@ pub(super) fn steps(
 }
 
 /// A text about the users of the source that come from LDAP directories or identity providers, which have long ids. Only the directory or provider
-/// knows their passwords, and this server does not ask it.
+/// has their passwords, and this server does not use it.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {
@@ -87,7 +87,7 @@ fn of_directories(things: &[CloudRecord]) -> String {
     }
 }
 
-/// A step for the operator: to change the endpoints of the identity service that still have the URL of the source.
+/// The step to change the endpoints of the identity service that still have the URL of the source.
 pub(super) fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
     let is_of_source = |url: &str| {
         things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))
