@@ -38,7 +38,6 @@ pub fn open(
 
 /// Decides like [`open`] whether a principal may act on a target, but without a credential of the principal. Returns all rights that the principal
 /// has on the target. The result is not a permit.
-/// The result is not a permit.
 ///
 /// # Errors
 /// As [`open`].
