@@ -148,8 +148,7 @@ choices! {
         /// a certificate with the exact name is preferred to a certificate with a wildcard.
         #[default]
         ExactFirst = "exact-first",
-        /// as in HAProxy, an ECDSA certificate is preferred to a certificate with another kind of key, even if the ECDSA certificate matches the name
-        /// only by a wildcard.
+        /// as in HAProxy, a certificate with an ECDSA key is preferred, even if it matches the name only by a wildcard.
         Haproxy = "haproxy",
     }
 }
