@@ -11,7 +11,7 @@
 mod etcd;
 
 use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET};
-use enfilade_facts::tables::{DatastoreProfile, Domain};
+use enfilade_facts::tables::{DatastoreProfile, Domain, HomeMembers};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Change, CommitError, Revision, Source};
 use enfilade_fleet::{Log, LogError, ReplicaError, Server as Member};
@@ -32,7 +32,7 @@ fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> M
 /// A change that older programs cannot read.
 fn with_home() -> Change {
     let mut change = change();
-    let profile = DatastoreProfile { home: Some("b".to_owned()), ..DatastoreProfile::default() };
+    let profile = DatastoreProfile { home: Some(HomeMembers::new(&["b"])), ..DatastoreProfile::default() };
     change.put(&"photos".parse().unwrap(), &profile);
     change
 }
