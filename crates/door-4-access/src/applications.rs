@@ -65,10 +65,13 @@ pub fn use_application(
     };
     check.accepts(kind_of(identity))?;
     check.is_for(identity)?;
-    let (roles, datastore) = check.permits(identity.principal(), ask)?;
+    let is_public = first_not_public(&check.known.application, ask).is_none();
+    let roles = check.permits(identity.principal(), ask, is_public)?;
     let KnownApplication { name, application } = &*check.known;
+    let (roles, hides_groups) = (roles.effective().to_vec(), application.hides_groups);
     let signed_for = application.sends_jwt.then(|| name.clone());
-    Ok(ApplicationPermit { roles, hides_groups: application.hides_groups, signed_for, datastore, at })
+    let datastore = application.datastore.clone().filter(|_| !is_public);
+    Ok(ApplicationPermit { roles, hides_groups, signed_for, datastore, at })
 }
 
 /// Whether a request needs a credential at this revision. Returns `false` also if the memo does not contain the application, because then the need is
@@ -117,39 +120,58 @@ pub fn would_use(
     memo: &AccessMemo,
 ) -> Result<ApplicationUse, Refusal> {
     let check = ApplicationCheck::new(view, now, ask, memo)?;
-    would(&check, (principal, kinds), ask)
-}
-
-/// Decides like [`would_use`]. If the request is not permitted, the refusal does not say which roles decided, because reading their names takes longer than
-/// the decision.
-///
-/// # Errors
-/// As [`use_application`].
-pub fn would_use_briefly(
-    view: &enfilade_facts::View<'_>,
-    now: Clocks,
-    principal: &Principal,
-    ask: &ApplicationAsk,
-    memo: &AccessMemo,
-) -> Result<ApplicationUse, Refusal> {
-    let check = ApplicationCheck { names_roles: false, ..ApplicationCheck::new(view, now, ask, memo)? };
-    would(&check, (principal, &[]), ask)
-}
-
-fn would(
-    check: &ApplicationCheck<'_>,
-    (principal, kinds): (&Principal, &[CredentialKind]),
-    ask: &ApplicationAsk,
-) -> Result<ApplicationUse, Refusal> {
-    let application = check.known.name.clone();
-    if first_not_public(&check.known.application, ask).is_none() {
-        return Ok(ApplicationUse { application, roles: Vec::new(), datastore: None });
+    let KnownApplication { name, application } = &*check.known;
+    if first_not_public(application, ask).is_none() {
+        return Ok(ApplicationUse { application: name.clone(), roles: Vec::new(), datastore: None });
     }
     // The principal can choose between its kinds of credentials.
     let accepted = kinds.iter().map(|kind| check.accepts(*kind)).reduce(Result::or);
     accepted.unwrap_or(Ok(()))?;
-    let (roles, datastore) = check.permits(principal, ask)?;
-    Ok(ApplicationUse { application, roles, datastore })
+    let roles = check.permits(principal, ask, false)?.effective().to_vec();
+    Ok(ApplicationUse { application: name.clone(), roles, datastore: application.datastore.clone() })
+}
+
+/// Decides about many requests at one revision and time, without a credential. No result is a permit.
+pub struct ManyUses<'c> {
+    view: &'c enfilade_facts::View<'c>,
+    now: Clocks,
+    memo: &'c AccessMemo,
+    /// The application of the last request. Most requests are about the same application.
+    last: Option<(Site, ApplicationCheck<'c>)>,
+}
+
+impl<'c> ManyUses<'c> {
+    /// Decides on this view, at this time.
+    pub fn new(view: &'c enfilade_facts::View<'c>, now: Clocks, memo: &'c AccessMemo) -> Self {
+        ManyUses { view, now, memo, last: None }
+    }
+
+    /// Decides like [`would_use`] about a principal whose kind of credential is not known. Returns the datastore if the request reads a file of it; then
+    /// doors 3 and 4 must also permit to read this file. A refusal does not say which roles decided, because reading their names takes longer than the
+    /// decision.
+    ///
+    /// # Errors
+    /// As [`use_application`].
+    pub fn would_use(
+        &mut self,
+        principal: &Principal,
+        ask: &ApplicationAsk,
+    ) -> Result<Option<&DatastoreName>, Refusal> {
+        let last = match self.last.take() {
+            Some(last) if last.0 == ask.site && ask.only.is_none() => last,
+            _ => {
+                let check = ApplicationCheck::new(self.view, self.now, ask, self.memo)?;
+                (ask.site.clone(), ApplicationCheck { names_roles: false, ..check })
+            }
+        };
+        let (_, check) = &*self.last.insert(last);
+        let application = &check.known.application;
+        if first_not_public(application, ask).is_none() {
+            return Ok(None);
+        }
+        check.permits(principal, ask, false)?;
+        Ok(application.datastore.as_ref())
+    }
 }
 
 /// The kind of the credential that was proven. A client certificate is an API token.
@@ -208,12 +230,11 @@ fn most(roles: &[Role]) -> Option<MethodClass> {
 }
 
 impl Resolved {
-    /// The roles that the application learns. For a token with roles of its own, these are the roles of the token or the roles of its owner: the set
-    /// that permits less.
-    fn effective(&self) -> Vec<Role> {
+    /// The roles that the application learns. If a token has roles of its own, these are the roles of the token or of its owner, the set that permits less.
+    fn effective(&self) -> &[Role] {
         match self.of_token.as_deref() {
-            Some(token) if most(&token.roles) <= most(&self.roles) => token.roles.clone(),
-            _ => self.roles.clone(),
+            Some(token) if most(&token.roles) <= most(&self.roles) => &token.roles,
+            _ => &self.roles,
         }
     }
 
@@ -250,6 +271,9 @@ fn folded(path: &StorePath) -> String {
 /// Whether a path is for administrators. If the request is also about everything below the path, a path for administrators below the path counts,
 /// too. The paths are compared as [`folded`] paths, because an application could open the same file by another spelling of the path.
 fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) -> bool {
+    if paths.is_empty() {
+        return false;
+    }
     let path = folded(path);
     paths
         .iter()
@@ -347,19 +371,18 @@ impl<'c> ApplicationCheck<'c> {
         }
     }
 
-    /// The roles on the path of the request, if they permit the request. If everybody may make the request, the roles do not matter. If the
-    /// application serves the files of a datastore, the request may only read. Then the roles do not matter either, and the datastore is returned,
-    /// too.
+    /// The roles on the path of the request, if they permit the request. If everybody may make the request (`is_public`), the roles do not matter. If
+    /// the application serves the files of a datastore, the roles do not matter either: the request may only read.
     fn permits(
         &self,
         principal: &Principal,
         ask: &ApplicationAsk,
-    ) -> Result<(Vec<Role>, Option<DatastoreName>), Refusal> {
+        is_public: bool,
+    ) -> Result<Held<Resolved>, Refusal> {
         let view = View(self.view.0);
         let check = RoleCheck { view, now: self.now, principal, memo: self.memo };
-        let is_public = first_not_public(&self.known.application, ask).is_none();
         let datastore = self.known.application.datastore.as_ref().filter(|_| !is_public);
-        let mut given = Vec::new();
+        let mut given: Option<Held<Resolved>> = None;
         for (path, class) in parts(&self.known.application, ask) {
             let path = RolePath::of_application(&self.known.name, path);
             let roles = check.roles(&path)?;
@@ -370,7 +393,7 @@ impl<'c> ApplicationCheck<'c> {
                     );
                     return Err(Refusal::NotPermitted { class, path, decided_by });
                 }
-                given = roles.effective();
+                given = Some(roles);
                 continue;
             }
             if !is_public && !roles.permits(class) {
@@ -383,11 +406,11 @@ impl<'c> ApplicationCheck<'c> {
             if !is_public && ask.recurses {
                 permits_below(&check, &path, class)?;
             }
-            if given.is_empty() {
-                given = roles.effective();
+            if given.as_ref().is_none_or(|given| given.effective().is_empty()) {
+                given = Some(roles);
             }
         }
-        Ok((given, datastore.cloned()))
+        Ok(given.unwrap_or_else(|| Held::new(Resolved::default())))
     }
 }
 

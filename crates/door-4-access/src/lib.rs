@@ -46,8 +46,8 @@ pub use acl_inheritance::{Creator, Inheritance, inherited, open_to_roles, propag
 pub use acl_text::{AclLine, parse_line, print_lines, well_known};
 pub use administer::{AdminAsk, administer, lends, privileges};
 pub use applications::{
-    ApplicationAsk, ApplicationUse, counts_if_both, group_names, least_application_role, needs_credential,
-    use_application, would_use, would_use_briefly,
+    ApplicationAsk, ApplicationUse, ManyUses, counts_if_both, group_names, least_application_role,
+    needs_credential, use_application, would_use,
 };
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 pub use bounds::{Party, manager_gives};

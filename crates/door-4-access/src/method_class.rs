@@ -62,7 +62,7 @@ const METHODS: [(&str, MethodClass, Option<MethodClass>); 22] = [
 impl Method {
     /// The method of this name; `None` if requests with this method are always refused.
     pub fn named(name: &str) -> Option<Self> {
-        let (name, class, destination) = METHODS.into_iter().find(|row| row.0 == name)?;
+        let (name, class, destination) = *METHODS.iter().find(|row| row.0 == name)?;
         Some(Method { name, class, destination })
     }
 

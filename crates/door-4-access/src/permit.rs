@@ -60,8 +60,8 @@ impl ApplicationPermit {
     }
 
     /// The visitor's roles on the path; empty if everybody may make the request.
-    pub fn roles(&self) -> &[Role] {
-        &self.roles
+    pub fn into_roles(self) -> Vec<Role> {
+        self.roles
     }
 
     /// Whether the application does not get the names of the visitor's groups.

@@ -12,11 +12,18 @@ pub enum Site {
     Named(ApplicationName),
 }
 
+impl Site {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Site::Host(host) => host.as_str(),
+            Site::Named(name) => name.as_str(),
+        }
+    }
+}
+
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Site::Host(host) => host.fmt(f),
-            Site::Named(name) => name.fmt(f),
-        }
+        f.write_str(self.as_str())
     }
 }

@@ -14,49 +14,87 @@ use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
     Answer, Body, Faces, Failure, Received, Reply, RequestContext, RequestError, collect_json, status_of,
 };
-use enfilade_facts::Refuse as _;
 use enfilade_facts::tables::Key;
 use enfilade_facts::vocabulary::{
     ApplicationName, Authid, HostName, Realm, StorePath, UserId, Userid, from_hex, to_hex,
 };
-use enfilade_passage::{ApplicationAsk, Method, Page, Site};
+use enfilade_passage::{ApplicationAsk, Judged, Method, Page, Site};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
 
 /// The maximum number of questions in one batch.
 const EVALUATIONS_MAX: usize = 1_000;
 /// The maximum number of results of a search in one response. This number is also the default if the request contains no number.
 const RESULTS_MAX: usize = 1_000;
 
-/// A subject or a resource. The target of a search has no id.
-#[derive(Clone, Deserialize)]
-struct Entity {
-    #[serde(rename = "type")]
-    kind: String,
-    id: Option<String>,
+/// A text of the request. It is copied only if it has escapes.
+#[derive(Deserialize)]
+struct Text<'q>(#[serde(borrow)] Cow<'q, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
 }
 
-#[derive(Clone, Deserialize)]
-struct Action {
-    name: String,
+/// An object that is ignored.
+struct Object;
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct AnyMembers;
+        impl<'de> Visitor<'de> for AnyMembers {
+            type Value = Object;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Object, M::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Object)
+            }
+        }
+        from.deserialize_map(AnyMembers)
+    }
+}
+
+/// A subject or a resource. The target of a search has no id.
+#[derive(Deserialize)]
+struct Entity<'q> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'q>,
+    #[serde(borrow)]
+    id: Option<Text<'q>>,
 }
 
 #[derive(Deserialize)]
-struct Question {
-    subject: Option<Entity>,
-    resource: Option<Entity>,
-    action: Option<Action>,
-    /// The server checks that the value is an object, and then ignores it.
+struct Action<'q> {
+    #[serde(borrow)]
+    name: Text<'q>,
+}
+
+#[derive(Deserialize)]
+struct Question<'q> {
+    #[serde(borrow)]
+    subject: Option<Entity<'q>>,
+    #[serde(borrow)]
+    resource: Option<Entity<'q>>,
+    #[serde(borrow)]
+    action: Option<Action<'q>>,
     #[serde(default)]
     #[expect(dead_code, reason = "only its type is checked")]
-    context: Option<std::collections::HashMap<String, IgnoredAny>>,
-    #[serde(default)]
-    evaluations: Vec<Question>,
+    context: Option<Object>,
+    #[serde(default, borrow)]
+    evaluations: Vec<Question<'q>>,
     options: Option<Options>,
-    page: Option<PageAsk>,
+    #[serde(borrow)]
+    page: Option<Box<PageAsk<'q>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,16 +114,33 @@ enum Semantic {
 }
 
 #[derive(Deserialize)]
-struct PageAsk {
-    token: Option<String>,
+struct PageAsk<'q> {
+    #[serde(borrow)]
+    token: Option<Text<'q>>,
     limit: Option<usize>,
 }
 
 /// An error in the request. The service gets the error with the status 400.
 struct Wrong(&'static str);
 
-/// A question to door 4. `None` if a part of the question names something that this server does not know. Then the answer is a denial.
-type Asked = Option<(Authid, ApplicationAsk)>;
+/// The subjects of the questions of a call. Most batches ask about few users, so each name is read only once.
+#[derive(Default)]
+struct Subjects<'q> {
+    /// The number of each id in `known`; `None` if the id is no name of a user or token.
+    numbers: HashMap<&'q str, Option<usize>>,
+    known: Vec<Authid>,
+}
+
+impl<'q> Subjects<'q> {
+    /// The number of the user or token that a subject names.
+    fn number(&mut self, subject: &'q Entity<'_>) -> Option<usize> {
+        let id = subject.id.as_deref().filter(|_| &*subject.kind == "user")?;
+        *self.numbers.entry(id).or_insert_with(|| {
+            self.known.push(authid_of(subject)?);
+            Some(self.known.len() - 1)
+        })
+    }
+}
 
 pub(crate) fn evaluation(context: RequestContext<'_>) -> Reply<'_> {
     answered(context, |faces, question| Ok(text(&one(faces, &question)?)))
@@ -99,10 +154,9 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
         }
-        // An evaluation that cannot be read is denied. The other evaluations are judged.
-        let asked =
-            question.evaluations.iter().map(|one| read(one, Some(&question)).ok().flatten()).collect();
-        let mut decisions = judge(faces, asked)?;
+        // An evaluation that cannot be read is denied, and the other evaluations are judged.
+        let parts = question.evaluations.iter().map(|one| Parts::of(one, Some(&question)).ok());
+        let mut decisions = judge(faces, parts.collect())?;
         let last = match question.options.map(|options| options.evaluations_semantic).unwrap_or_default() {
             Semantic::ExecuteAll => None,
             Semantic::DenyOnFirstDeny => Some(false),
@@ -121,7 +175,7 @@ pub(crate) fn subjects(context: RequestContext<'_>) -> Reply<'_> {
         let (subject, resource, action) =
             (needed(&question.subject)?, identified(&question.resource)?, needed(&question.action)?);
         let (limit, token) = page_of(&question)?;
-        let Some(ask) = ask_of(resource, &action.name).filter(|_| subject.kind == "user") else {
+        let Some(ask) = ask_of(resource, &action.name).filter(|_| &*subject.kind == "user") else {
             return Ok(nothing());
         };
         let after = match token {
@@ -142,8 +196,8 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
         let (subject, resource, action) =
             (identified(&question.subject)?, needed(&question.resource)?, needed(&question.action)?);
         let (limit, token) = page_of(&question)?;
-        let target = Entity { kind: resource.kind.clone(), id: Some(String::new()) };
-        let named = resource.kind.parse::<ApplicationName>().ok().filter(|_| resource.kind != "url");
+        let target = Entity { kind: Text(Cow::Borrowed(&resource.kind)), id: Some(Text(Cow::Borrowed(""))) };
+        let named = resource.kind.parse::<ApplicationName>().ok().filter(|_| &*resource.kind != "url");
         let (Some(name), Some(authid), Some(ask)) =
             (named, authid_of(subject), ask_of(&target, &action.name))
         else {
@@ -154,8 +208,8 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
         });
         let after = after.transpose()?;
         let Page { found, after } = faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
-        let found = found.into_iter().map(|path| json!({ "type": resource.kind, "id": path.as_str() }));
-        // The token for the root is a slash, because an empty token would mean that there are no further results.
+        let found = found.into_iter().map(|path| json!({ "type": &*resource.kind, "id": path.as_str() }));
+        // The token of the root is a slash, because an empty token means that there are no further results.
         Ok(results(found.collect(), after.map(|path| path.to_string())))
     })
 }
@@ -165,8 +219,8 @@ pub(crate) fn actions(context: RequestContext<'_>) -> Reply<'_> {
         let (subject, resource) = (identified(&question.subject)?, identified(&question.resource)?);
         page_of(&question)?;
         let names = ["read", "write", "delete", "administer"];
-        let asked = |name| Some((authid_of(subject)?, ask_of(resource, name)?));
-        let decisions = judge(faces, names.map(asked).into_iter().collect())?;
+        let parts = |name| Some(Parts { subject, resource, action: name });
+        let decisions = judge(faces, names.map(parts).into())?;
         let found = names.into_iter().zip(decisions).filter(|(_, one)| one.decision);
         Ok(results(found.map(|(name, _)| json!({ "name": name })).collect(), None))
     })
@@ -241,7 +295,7 @@ impl<F: Into<Failure>> From<F> for Failed {
 /// Reads the question of a call, and answers it.
 fn answered<'f>(
     context: RequestContext<'f>,
-    answer: impl FnOnce(&Faces, Question) -> Result<String, Failed> + Send + 'f,
+    answer: impl FnOnce(&Faces, Question<'_>) -> Result<String, Failed> + Send + 'f,
 ) -> Reply<'f> {
     Reply::later(async move {
         let RequestContext { faces, mut connection, request, mut trace } = context;
@@ -255,8 +309,8 @@ fn answered<'f>(
         }
         // The processes at the Unix socket are known, too. So their connections also free their slots.
         connection.anonymous.release();
-        let asked = match question(request, faces).await {
-            Ok(question) => answer(faces, question),
+        let asked = match body(request, faces).await {
+            Ok(body) => question(body.as_ref()).and_then(|question| answer(faces, question)),
             Err(failed) => Err(failed),
         };
         let answer = match asked {
@@ -279,13 +333,17 @@ fn answered<'f>(
     })
 }
 
-async fn question(request: Request<Received>, faces: &Faces) -> Result<Question, Failed> {
+async fn body(request: Request<Received>, faces: &Faces) -> Result<impl AsRef<[u8]> + Send, Failed> {
     if !is_json(request.headers()) {
         return Err(Wrong("expected the Content-Type application/json").into());
     }
-    let body = collect_json(request.into_body(), &faces.limits()).await?;
-    serde_json::from_slice(&body)
-        .map_err(|_| Wrong("the body is not JSON, or a field has the wrong type").into())
+    Ok(collect_json(request.into_body(), &faces.limits()).await?)
+}
+
+fn question(body: &[u8]) -> Result<Question<'_>, Failed> {
+    // Whether the whole body is UTF-8 is checked at once, because that is faster than to check each text.
+    let question = std::str::from_utf8(body).ok().and_then(|body| serde_json::from_str(body).ok());
+    question.ok_or_else(|| Wrong("the body is not JSON, or a field has the wrong type").into())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -316,7 +374,7 @@ fn results(found: Vec<Value>, next: Option<String>) -> String {
 }
 
 /// The maximum number of results, and the token of the page.
-fn page_of(question: &Question) -> Result<(usize, Option<&str>), Wrong> {
+fn page_of<'a>(question: &'a Question<'_>) -> Result<(usize, Option<&'a str>), Wrong> {
     let Some(page) = &question.page else { return Ok((RESULTS_MAX, None)) };
     match page.limit {
         Some(0) => Err(Wrong("expected a page limit of at least 1")),
@@ -334,43 +392,57 @@ fn needed<T>(part: &Option<T>) -> Result<&T, Wrong> {
     part.as_ref().ok_or(MISSING)
 }
 
-fn identified(part: &Option<Entity>) -> Result<&Entity, Wrong> {
+fn identified<'a, 'q>(part: &'a Option<Entity<'q>>) -> Result<&'a Entity<'q>, Wrong> {
     needed(part).and_then(|entity| if entity.id.is_some() { Ok(entity) } else { Err(NO_ID) })
 }
 
-/// The question of an evaluation. If the evaluation leaves out a part of the question, the part of the whole batch counts.
-fn read(question: &Question, batch: Option<&Question>) -> Result<Asked, Wrong> {
-    let subject = question.subject.as_ref().or_else(|| batch?.subject.as_ref());
-    let resource = question.resource.as_ref().or_else(|| batch?.resource.as_ref());
-    let action = question.action.as_ref().or_else(|| batch?.action.as_ref()).ok_or(MISSING)?;
-    let (subject, resource) = (subject.ok_or(MISSING)?, resource.ok_or(MISSING)?);
-    if subject.id.is_none() || resource.id.is_none() {
-        return Err(NO_ID);
+/// The parts of a question.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    subject: &'a Entity<'a>,
+    resource: &'a Entity<'a>,
+    action: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of an evaluation. A part that it leaves out is that of the whole batch.
+    fn of(question: &'a Question<'_>, batch: Option<&'a Question<'_>>) -> Result<Self, Wrong> {
+        let subject = question.subject.as_ref().or_else(|| batch?.subject.as_ref());
+        let resource = question.resource.as_ref().or_else(|| batch?.resource.as_ref());
+        let action = question.action.as_ref().or_else(|| batch?.action.as_ref()).ok_or(MISSING)?;
+        let (subject, resource) = (subject.ok_or(MISSING)?, resource.ok_or(MISSING)?);
+        match subject.id.is_some() && resource.id.is_some() {
+            true => Ok(Parts { subject, resource, action: &action.name }),
+            false => Err(NO_ID),
+        }
     }
-    Ok(authid_of(subject).zip(ask_of(resource, &action.name)))
 }
 
 /// The answer to a single question.
-fn one(faces: &Faces, question: &Question) -> Result<Verdict, Failed> {
-    let decisions = judge(faces, vec![read(question, None)?])?;
+fn one(faces: &Faces, question: &Question<'_>) -> Result<Verdict, Failed> {
+    let decisions = judge(faces, vec![Some(Parts::of(question, None)?)])?;
     Ok(decisions.into_iter().next().unwrap_or(DENIED))
 }
 
-fn judge(faces: &Faces, asked: Vec<Asked>) -> Result<Vec<Verdict>, Failed> {
-    let are_known: Vec<bool> = asked.iter().map(Option::is_some).collect();
-    let known: Vec<_> = asked.into_iter().flatten().collect();
-    let mut judged = faces.house().judge_for_service(&known)?.into_iter();
-    let decision = |is_known: bool| match is_known.then(|| judged.next()).flatten() {
-        Some(Ok(())) => Verdict { decision: true, context: None },
-        Some(Err(why)) => Verdict { decision: false, context: Some(Reason { code: why.code() }) },
-        None => DENIED,
+/// The answers to questions. A question without parts, and one about something that this server does not know, is denied.
+fn judge(faces: &Faces, asked: Vec<Option<Parts<'_>>>) -> Result<Vec<Verdict>, Failed> {
+    let mut subjects = Subjects::default();
+    let numbers: Vec<_> = asked.iter().map(|parts| subjects.number(parts.as_ref()?.subject)).collect();
+    let questions = asked.iter().zip(numbers).map(|(parts, nth)| {
+        let Parts { resource, action, .. } = parts.as_ref()?;
+        Some((nth?, ask_of(resource, action)?))
+    });
+    let judged = faces.house().judge_for_service(&subjects.known, questions)?;
+    let verdict = |judged: Judged| match judged {
+        Ok(()) => Verdict { decision: true, context: None },
+        Err(code) => Verdict { decision: false, context: code.map(|code| Reason { code }) },
     };
-    Ok(are_known.into_iter().map(decision).collect())
+    Ok(judged.into_iter().map(verdict).collect())
 }
 
 /// The user or token that a subject names.
-fn authid_of(subject: &Entity) -> Option<Authid> {
-    let id = subject.id.as_deref().filter(|_| subject.kind == "user")?;
+fn authid_of(subject: &Entity<'_>) -> Option<Authid> {
+    let id = subject.id.as_deref().filter(|_| &*subject.kind == "user")?;
     match id.contains('@') {
         true => id.parse().ok(),
         false => Userid::new(id, Realm::local()).ok().map(Authid::from),
@@ -388,7 +460,7 @@ fn shown(user: &Userid) -> String {
 }
 
 /// The request that a resource and an action stand for.
-fn ask_of(resource: &Entity, action: &str) -> Option<ApplicationAsk> {
+fn ask_of(resource: &Entity<'_>, action: &str) -> Option<ApplicationAsk> {
     let method = match action {
         "read" => "GET",
         "write" => "POST",
@@ -398,7 +470,7 @@ fn ask_of(resource: &Entity, action: &str) -> Option<ApplicationAsk> {
     };
     let method = Method::named(method).filter(|method| method.class_of_destination().is_none())?;
     let id = resource.id.as_deref()?;
-    let (site, path) = match resource.kind.as_str() {
+    let (site, path) = match &*resource.kind {
         "url" => HostName::and_path_of(id).map(|(host, path)| (Site::Host(host), path)).ok()?,
         name => (Site::Named(name.parse().ok()?), StorePath::from_plain(id).ok()?),
     };

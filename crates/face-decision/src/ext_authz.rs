@@ -172,7 +172,7 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
         };
         let (visitor, decided) = match known {
             Ok(headers) => {
-                let decided = judge(faces, connection, &headers, &mut trace).await;
+                let decided = judge(faces, &mut connection, &headers, &mut trace).await;
                 (headers, decided)
             }
             Err(failure) => (HeaderMap::new(), Err(failure)),

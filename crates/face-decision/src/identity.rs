@@ -33,34 +33,44 @@ pub(crate) fn insert(
     decision: &Decision,
     trace: &Trace,
 ) -> Result<(), Failure> {
-    let (mut user, mut groups, mut roles, mut jwt) = <(String, String, String, String)>::default();
+    let [mut user, mut groups, mut roles, mut jwt] = [const { HeaderValue::from_static("") }; 4];
     if let Some(Visitor { authid, roles: given, groups: names }) = &decision.visitor {
-        user = authid.to_word().to_string();
-        // The name of a group can contain any character. So the name is written as one ASCII word, like the name of a user.
+        let name = authid.to_word();
+        user = value(&name)?;
+        // A group's name can contain any character, so it is written like the name of a user, as one ASCII word.
         let word =
             |name: &GroupName| Authid::word_of_parts(name.name(), name.realm().as_str(), None).to_string();
         let names: Vec<String> = names.iter().map(word).collect();
-        let given: Vec<&str> = given.iter().map(|role| role.name()).collect();
-        groups = names.join(",");
-        roles = given.join(",");
+        if !names.is_empty() {
+            let text = names.join(",");
+            if text.len() > GROUPS_BYTES_MAX {
+                return Err(RequestError::GroupsTooLong(GROUPS_BYTES_MAX).into());
+            }
+            groups = value(&text)?;
+        }
+        roles = match given.as_slice() {
+            [role] => HeaderValue::from_static(role.name()),
+            given => value(&given.iter().map(|role| role.name()).collect::<Vec<_>>().join(","))?,
+        };
         if let Some(application) = &decision.signed_for {
             let now = faces.house().now().unix_seconds;
+            let given: Vec<&str> = given.iter().map(|role| role.name()).collect();
             let payload = json!({
-                "iss": faces.sign_in().unwrap_or("enfilade"), "sub": user, "aud": application.as_str(),
+                "iss": faces.sign_in().unwrap_or("enfilade"), "sub": &*name, "aud": application.as_str(),
                 "iat": now, "nbf": now, "exp": now.saturating_add(JWT_SECONDS),
                 "jti": trace.event.id.to_string(), "groups": names, "roles": given,
             });
-            jwt = faces.house().sign_assertion(&payload.to_string())?;
+            jwt = value(&faces.house().sign_assertion(&payload.to_string())?)?;
         }
     }
-    if groups.len() > GROUPS_BYTES_MAX {
-        return Err(RequestError::GroupsTooLong(GROUPS_BYTES_MAX).into());
-    }
     for (name, value) in [(USER, user), (GROUPS, groups), (ROLES, roles), (JWT, jwt)] {
-        let value = HeaderValue::try_from(value).map_err(|_| RequestError::Worker)?;
         headers.insert(name, value);
     }
     Ok(())
+}
+
+fn value(text: &str) -> Result<HeaderValue, RequestError> {
+    HeaderValue::from_str(text).map_err(|_| RequestError::Worker)
 }
 
 /// The public keys of the signed tokens (RFC 7517 §5).

@@ -25,7 +25,9 @@ use enfilade_faces::{
     Answer, Body, Connection, Faces, Failure, Reply, RequestContext, RequestError, Route, Takes, Trace,
 };
 use enfilade_facts::vocabulary::{Privileges, StorePath};
-use enfilade_passage::{AdminAsk, Blocking, Cached, CachedOnly, Credential, Decision, Lending};
+use enfilade_passage::{
+    AdminAsk, Blocking, Cached, CachedOnly, CertificateAsk, Credential, Decision, Lending,
+};
 use hyper::Response;
 use hyper::header::{CACHE_CONTROL, HeaderMap};
 use std::net::SocketAddr;
@@ -86,11 +88,11 @@ pub const MAIN: [Route; 3] = [
 
 fn handle(context: RequestContext<'_>) -> Reply<'_> {
     Reply::later(async move {
-        let RequestContext { faces, connection, request, mut trace } = context;
+        let RequestContext { faces, mut connection, request, mut trace } = context;
         let form = form(request.uri().path());
         trace.event.face = "decision";
         let headers = request.headers();
-        let decided = decide(faces, connection, (request.uri().path(), headers), &mut trace).await;
+        let decided = decide(faces, &mut connection, (request.uri().path(), headers), &mut trace).await;
         let permitted = decided.and_then(|decision| permitted(faces, &decision, &trace));
         let answer =
             match permitted.map(|answer| profile::with_cookies(answer, request.uri().path(), headers)) {
@@ -112,12 +114,12 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
 
 async fn decide(
     faces: &Faces,
-    mut connection: Connection,
+    connection: &mut Connection,
     (path, headers): (&str, &HeaderMap),
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
     check_appended(path)?;
-    knows_proxy(faces, &mut connection).await?;
+    knows_proxy(faces, connection).await?;
     judge(faces, connection, headers, trace).await
 }
 
@@ -132,18 +134,18 @@ fn check_appended(path: &str) -> Result<(), RequestError> {
 /// Judges the request that these headers describe. The caller has already checked that the proxy may ask.
 async fn judge(
     faces: &Faces,
-    mut connection: Connection,
+    connection: &mut Connection,
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Decision, Failure> {
     let read = Subrequest::read(headers, &faces.limits());
-    let Subrequest { visitor, ask, application } =
+    let Subrequest { visitor, peer, ask, application } =
         read.inspect_err(|_| subrequest::describe(headers, &mut trace.event))?;
     // From here on, delays and blocks after failed logins count for the address of the visitor, and not for the address of the proxy.
     connection.peer = SocketAddr::new(visitor, 0);
-    trace.event.peer = visitor.to_string();
+    trace.event.peer = peer;
     trace.event.verb = ask.method.name().into();
-    trace.event.path = format!("{}{}", ask.site, ask.path);
+    trace.event.path = [ask.site.as_str(), "/", ask.path.as_str()].concat();
     if let Some(decision) = faces.house().decide_for_everybody(&ask)? {
         connection.anonymous.release();
         trace.event.revision = decision.revision;
@@ -154,7 +156,7 @@ async fn judge(
         Err(enfilade_passage::Refusal::Identity(refusal)) => Err(refusal),
         Err(refusal) => return Err(refusal.into()),
     };
-    let mut visit = faces.admit(&connection, carried, Takes::Everything, trace).await?;
+    let mut visit = faces.admit(connection, carried, Takes::Everything, trace).await?;
     let decision = match visit.decide(&ask, CachedOnly)? {
         Cached::Ready(decision) => decision,
         // The ACL of a file must be read from the disk.
@@ -179,9 +181,18 @@ const ASKING: &str = "/system/decisions";
 async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), Failure> {
     // The certificate belongs to the proxy, so it must not count as a credential of the visitor.
     let certificate = connection.certificate.take();
-    if !connection.is_https {
-        return Ok(());
+    match connection.is_https {
+        // The future is boxed, so that the futures of all other requests do not contain its state.
+        true => Box::pin(knows_certificate(faces, connection, certificate)).await,
+        false => Ok(()),
     }
+}
+
+async fn knows_certificate(
+    faces: &Faces,
+    connection: &Connection,
+    certificate: Option<CertificateAsk>,
+) -> Result<(), Failure> {
     const NO_CERTIFICATE: RequestError = RequestError::Subrequest(
         "the proxy showed no client certificate. The line of the certificate in the crt-list needs `verify optional` or `required`, and `ca-file`",
     );

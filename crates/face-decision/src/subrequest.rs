@@ -12,7 +12,7 @@ use hyper::header::{
     ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A header that describes the request of the visitor, and the refusals about this header.
 struct Field {
@@ -165,6 +165,8 @@ impl Visited {
 pub(crate) struct Subrequest {
     /// The address of the visitor.
     pub(crate) visitor: IpAddr,
+    /// The address as text, for the log.
+    pub(crate) peer: String,
     /// The question to door 4.
     pub(crate) ask: ApplicationAsk,
     /// The application that the proxy serves.
@@ -179,7 +181,8 @@ impl Subrequest {
     /// request that is judged.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
-        let visitor = address(found.one(&FOR)?).ok_or(BAD_FOR)?;
+        let said = found.one(&FOR)?;
+        let visitor = address(said).ok_or(BAD_FOR)?;
         let is_https = match found.one(&PROTO)? {
             "https" | "wss" => true,
             "http" | "ws" => false,
@@ -213,7 +216,7 @@ impl Subrequest {
             upgrades,
             is_preflight,
         };
-        Ok(Subrequest { visitor, ask, application })
+        Ok(Subrequest { visitor, peer: written(visitor, said), ask, application })
     }
 }
 
@@ -299,6 +302,14 @@ fn address(text: &str) -> Option<IpAddr> {
     let socket = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     let ip = text.parse().ok().or_else(socket).or_else(|| bracketed().map(IpAddr::V6))?;
     Some(IpAddr::to_canonical(&ip)).filter(|ip| !ip.is_unspecified())
+}
+
+/// The text of an address that was read from `said`. An IPv4 address has one spelling, so its text is copied, which is faster than writing the address.
+fn written(address: IpAddr, said: &str) -> String {
+    match said.parse::<Ipv4Addr>() {
+        Ok(_) => said.to_owned(),
+        Err(_) => address.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -425,9 +436,14 @@ mod tests {
             assert!(with(name, value).is_err(), "{name}: {value}");
         }
         for value in ["192.0.2.7:80", "::ffff:192.0.2.7"] {
-            assert_eq!(with("x-forwarded-for", value).unwrap().visitor.to_string(), "192.0.2.7");
+            let read = with("x-forwarded-for", value).unwrap();
+            assert_eq!((read.visitor.to_string().as_str(), read.peer.as_str()), ("192.0.2.7", "192.0.2.7"));
         }
-        assert_eq!(with("x-forwarded-for", "[2001:db8::7]:1").unwrap().visitor.to_string(), "2001:db8::7");
+        let read = with("x-forwarded-for", "[2001:db8::7]:1").unwrap();
+        assert_eq!((read.visitor.to_string().as_str(), read.peer.as_str()), ("2001:db8::7", "2001:db8::7"));
+        for value in ["192.0.2.07", "192.0.2", "192.0.2.7 ", "0x7f.0.0.1"] {
+            assert!(with("x-forwarded-for", value).is_err(), "an IPv4 address has one spelling: {value}");
+        }
     }
 
     #[test]

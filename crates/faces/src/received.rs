@@ -57,20 +57,32 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
 /// The greatest depth of nested objects and lists, and the number of values. If the text is not JSON, both numbers are meaningless. The depth and the
 /// number of values are limited because a parsed value takes many times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
-    let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
-    for byte in json {
+    let (mut depth, mut most, mut values) = (0_u64, 0, 0);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_text,
-            b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => (depth, values) = (depth + 1, values + 1),
-            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
-            b',' if !in_text => values += 1,
+            b'"' => skip_text(&mut bytes),
+            b'{' | b'[' => {
+                (depth, values) = (depth + 1, values + 1);
+                most = most.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
             _ => {}
         }
-        most = most.max(depth);
     }
     (most, values)
+}
+
+/// Skips the rest of a text, with the quotation mark at its end.
+fn skip_text(bytes: &mut std::slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => return,
+            b'\\' => drop(bytes.next()),
+            _ => {}
+        }
+    }
 }
 
 /// Reads a body of at most `most` bytes, which is the value of the limit `name`.

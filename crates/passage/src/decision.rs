@@ -7,8 +7,8 @@ use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{
-    ApplicationAsk, ApplicationUse, Ask, NodeKind, Wanted, counts_if_both, group_names, needs_credential,
-    use_application, would_use_briefly,
+    ApplicationAsk, Ask, ManyUses, NodeKind, Wanted, counts_if_both, group_names, needs_credential,
+    use_application,
 };
 use enfilade_content::{Blocking, Patience, Root};
 use enfilade_facts::tables::{Assignment, AssignmentKey, CountsIfBoth, Domain, Key, User};
@@ -16,10 +16,9 @@ use enfilade_facts::vocabulary::{
     AccessMask, ApplicationName, Authid, DatastoreName, GroupName, OperationKind, Role, RolePath, StorePath,
     UserId, Userid,
 };
-use enfilade_facts::{Read, SourceError, View};
+use enfilade_facts::{Clocks, Read, Refuse as _, SourceError, View};
 use enfilade_identity::fernet::AssertionPublicKey;
 use enfilade_identity::{Principal, Refusal as IdentityRefusal};
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// A permitted request to an application.
@@ -110,43 +109,44 @@ impl<T, K: Clone> Page<T, K> {
     }
 }
 
+/// The verdict about a question of a service. A refusal has its code, or none if the question is about something that this server does not know.
+pub type Judged = Result<(), Option<&'static str>>;
+
 /// The maximum number of records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
-    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts. The results have the order
-    /// of the questions. No credential is checked, so the results are not permits.
+    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts, and at one time. The results
+    /// have the order of the questions. A question is the number of its subject among `subjects`, and the request; `None` if it is about something that
+    /// this server does not know. No credential is checked, so nothing here is a permit.
     ///
     /// # Errors
     /// When the facts cannot be read.
     pub fn judge_for_service(
         &self,
-        questions: &[(Authid, ApplicationAsk)],
-    ) -> Result<Vec<Result<(), Refusal>>, Refusal> {
-        let (mut known, mut principals) = (HashMap::new(), Vec::new());
-        let mut last: Option<(&Authid, usize)> = None;
-        let mut judged = Vec::with_capacity(questions.len());
-        let mut files = Vec::new();
+        subjects: &[Authid],
+        questions: impl IntoIterator<Item = Option<(usize, ApplicationAsk)>>,
+    ) -> Result<Vec<Judged>, Refusal> {
+        let (mut principals, mut judged, mut files) = (Vec::new(), Vec::new(), Vec::new());
         self.parts.source.read(|view| {
-            for (at, (authid, ask)) in questions.iter().enumerate() {
-                // Most batches ask about one user, or about several users one after the other.
-                let nth = match last.filter(|(same, _)| *same == authid) {
-                    Some((_, nth)) => nth,
-                    None => *known.entry(authid).or_insert_with(|| {
-                        principals.push(self.would_be(view, authid));
-                        principals.len() - 1
-                    }),
-                };
-                last = Some((authid, nth));
-                let used = match principals.get(nth) {
-                    Some(Ok(principal)) => self.would_use(view, principal, ask),
-                    Some(Err(why)) => Err(Refusal::clone(why)),
-                    None => Err(IdentityRefusal::Busy.into()),
-                };
-                files.extend(
-                    used.as_ref().ok().and_then(|used| used.datastore.clone()).map(|name| (at, name)),
-                );
-                judged.push(used.map(drop));
+            let now = self.now();
+            principals.extend(subjects.iter().map(|subject| self.would_be(view, now, subject)));
+            // The service has authenticated the users, so the kinds of their credentials are not known here.
+            let mut uses = ManyUses::new(view, now, &self.parts.access_memo);
+            for (at, question) in questions.into_iter().enumerate() {
+                let asked = question.and_then(|(nth, ask)| Some((nth, principals.get(nth)?.as_ref(), ask)));
+                judged.push(match asked {
+                    None => Err(None),
+                    Some((_, Err(why), _)) => Err(Some(why.code())),
+                    Some((nth, Ok(principal), ask)) => match uses.would_use(principal, &ask) {
+                        Ok(None) => Ok(()),
+                        Ok(Some(datastore)) => {
+                            files.push((at, nth, datastore.clone(), ask.path));
+                            Ok(())
+                        }
+                        Err(why) => Err(Some(why.code())),
+                    },
+                });
             }
         })?;
         if files.is_empty() {
@@ -154,11 +154,10 @@ impl House {
         }
         // A file is judged without a view. The thread may wait, because the ACL of the file may have to be read from the disk.
         tokio::task::block_in_place(|| {
-            for (at, datastore) in files {
-                if let (Some((authid, ask)), Some(verdict)) = (questions.get(at), judged.get_mut(at))
-                    && let Some(Ok(principal)) = known.get(authid).and_then(|nth| principals.get(*nth))
-                {
-                    *verdict = self.would_read(principal, &datastore, &ask.path);
+            for (at, nth, datastore, path) in files {
+                if let (Some(verdict), Some(Ok(principal))) = (judged.get_mut(at), principals.get(nth)) {
+                    let read = self.would_read(principal, &datastore, &path);
+                    *verdict = read.map_err(|why| Some(why.code()));
                 }
             }
         });
@@ -214,9 +213,7 @@ impl House {
         let mut names = names.into_iter();
         Page::of(candidates, is_cut, most, |_| {
             let Some(userid) = names.next().flatten() else { return Ok(None) };
-            let asked = [(Authid::from(userid.clone()), ask.clone())];
-            let may = self.judge_for_service(&asked)?.first().is_some_and(Result::is_ok);
-            Ok(may.then_some(userid))
+            Ok(self.may(&Authid::from(userid.clone()), ask.clone())?.then_some(userid))
         })
     }
 
@@ -233,7 +230,7 @@ impl House {
         most: usize,
     ) -> Result<Page<StorePath, StorePath>, Refusal> {
         let paths = self.parts.source.read(|view| {
-            if self.would_be(view, authid).is_err() {
+            if self.would_be(view, self.now(), authid).is_err() {
                 return Ok(Vec::new());
             }
             let root = RolePath::of_application(application, &StorePath::root());
@@ -255,23 +252,19 @@ impl House {
         })??;
         let is_cut = paths.len() == EXAMINED_MAX;
         Page::of(paths, is_cut, most, |path| {
-            let asked = [(authid.clone(), ApplicationAsk { path: path.clone(), ..ask.clone() })];
-            Ok(self.judge_for_service(&asked)?.first().is_some_and(Result::is_ok).then(|| path.clone()))
+            let may = self.may(authid, ApplicationAsk { path: path.clone(), ..ask.clone() })?;
+            Ok(may.then(|| path.clone()))
         })
     }
 
-    fn would_be(&self, view: &View<'_>, authid: &Authid) -> Result<Principal, Refusal> {
-        Ok(enfilade_identity::who_would(view, self.now(), authid, None, &self.parts.identity_memo)?)
+    /// Whether a user may make a request.
+    fn may(&self, authid: &Authid, ask: ApplicationAsk) -> Result<bool, Refusal> {
+        let judged = self.judge_for_service(std::slice::from_ref(authid), [Some((0, ask))])?;
+        Ok(judged.first().is_some_and(Result::is_ok))
     }
 
-    fn would_use(
-        &self,
-        view: &View<'_>,
-        principal: &Principal,
-        ask: &ApplicationAsk,
-    ) -> Result<ApplicationUse, Refusal> {
-        // The service has authenticated the user. So this server does not know the kind of the credential.
-        Ok(would_use_briefly(view, self.now(), principal, ask, &self.parts.access_memo)?)
+    fn would_be(&self, view: &View<'_>, now: Clocks, authid: &Authid) -> Result<Principal, Refusal> {
+        Ok(enfilade_identity::who_would(view, now, authid, None, &self.parts.identity_memo)?)
     }
 }
 
@@ -305,10 +298,11 @@ impl Visit {
             let permit = use_application(view, now, Some(identity), ask, &house.parts.access_memo)?;
             let principal = identity.principal();
             let groups = if permit.hides_groups() { Vec::new() } else { group_names(view, principal)? };
-            let (authid, roles) = (principal.authid.clone(), permit.roles().to_vec());
-            let visitor = Some(Visitor { authid, roles, groups });
             let (revision, signed_for) = (permit.at().revision.0, permit.signed_for().cloned());
-            Ok::<_, Refusal>((Decision { visitor, revision, signed_for }, permit.datastore().cloned()))
+            let datastore = permit.datastore().cloned();
+            let (authid, roles) = (principal.authid.clone(), permit.into_roles());
+            let visitor = Some(Visitor { authid, roles, groups });
+            Ok::<_, Refusal>((Decision { visitor, revision, signed_for }, datastore))
         })??;
         let Some(datastore) = datastore else { return Ok(P::ready(decision)) };
         let entered = self.clone().enter(&datastore, OperationKind::Read, patience)?;

@@ -76,7 +76,7 @@ pub use accounts::{Accounts, LockUser};
 pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use credential::{Credential, TicketAsk};
-pub use decision::{Decision, Page, Visitor};
+pub use decision::{Decision, Judged, Page, Visitor};
 pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};

@@ -23,7 +23,8 @@ impl RolePath {
     /// The path of a URL of an application. It may be longer than any path on which a role can be assigned.
     pub fn of_application(application: &ApplicationName, path: &StorePath) -> Self {
         let separator = if path.is_root() { "" } else { "/" };
-        RolePath(format!("/application/{application}{separator}{}", path.as_str()))
+        // Every decision builds such a path. `concat` is faster than format arguments.
+        RolePath(["/application/", application.as_str(), separator, path.as_str()].concat())
     }
 
     /// The datastore that the path is in.
@@ -59,7 +60,8 @@ impl RolePath {
 
     /// A node of a path and all nodes above it, outermost first.
     pub fn nodes_to(node: &str) -> impl Iterator<Item = &str> {
-        let slashes = node.match_indices('/').skip(1).map(|(at, _)| at);
+        // Nodes are short, so a loop over the bytes is faster than a search.
+        let slashes = node.bytes().enumerate().filter(|(_, byte)| *byte == b'/').skip(1).map(|(at, _)| at);
         let inner = slashes.chain((node.len() > 1).then_some(node.len()));
         std::iter::once("/").chain(inner.filter_map(|end| node.get(..end)))
     }

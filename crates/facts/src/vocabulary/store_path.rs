@@ -62,6 +62,9 @@ impl StorePath {
         if encoded.is_empty() {
             return Ok(Self::root());
         }
+        if !encoded.contains('%') {
+            return Self::from_names(encoded.split('/'));
+        }
         let names = encoded.split('/').map(decode).collect::<Result<Vec<_>, _>>()?;
         Self::from_names(names.iter().map(String::as_str))
     }
@@ -96,11 +99,17 @@ impl StorePath {
     }
 
     fn from_names<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, PathRefused> {
-        let mut path = Self::root();
+        let (mut path, mut depth) = (String::new(), 0);
         for name in names {
-            path = path.join(name)?;
+            check_entry_name(name)?;
+            if depth > 0 {
+                path.push('/');
+            }
+            path.push_str(name);
+            depth += 1;
+            check_length(path.len(), depth)?;
         }
-        Ok(path)
+        Ok(StorePath(path))
     }
 
     /// The path of `name` in this directory.
@@ -110,9 +119,7 @@ impl StorePath {
     pub fn join(&self, name: &str) -> Result<Self, PathRefused> {
         check_entry_name(name)?;
         let path = if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.0) };
-        if path.len() > limits::PATH_BYTES_MAX || path.split('/').count() > limits::PATH_DEPTH_MAX {
-            return Err(PathRefused::Length);
-        }
+        check_length(path.len(), path.split('/').count())?;
         Ok(StorePath(path))
     }
 
@@ -170,6 +177,14 @@ impl FromStr for StorePath {
     type Err = PathRefused;
     fn from_str(text: &str) -> Result<Self, PathRefused> {
         Self::from_plain(text)
+    }
+}
+
+/// Checks the number of bytes and of names of a path.
+fn check_length(bytes: usize, depth: usize) -> Result<(), PathRefused> {
+    match bytes > limits::PATH_BYTES_MAX || depth > limits::PATH_DEPTH_MAX {
+        true => Err(PathRefused::Length),
+        false => Ok(()),
     }
 }
 
