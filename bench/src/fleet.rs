@@ -81,7 +81,10 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
     };
     if !is_installed("etcd") {
-        report.missing("a write of etcd", "etcd is not installed (Debian: etcd-server)");
+        report.missing(
+            "a write of etcd",
+            "etcd is not installed (`cargo xtask bench all --install` installs it)",
+        );
         return Ok(());
     }
     report.peer("etcd", Machine::version(), format!("{MACHINES} processes with the default settings"));

@@ -49,8 +49,9 @@ pub(crate) fn build() -> Value {
 }
 
 /// The files that are written from measurements.
-const NOT_SOURCE: [&str; 4] = [
+const NOT_SOURCE: [&str; 5] = [
     ":(exclude)bench/runs",
+    ":(exclude)bench/REASONS.md",
     ":(exclude)docs/benchmarks",
     ":(exclude)docs/benchmarks.md",
     ":(exclude)docs/campaigns.md",

@@ -69,6 +69,10 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         println!("certs --n 1000000");
         return Ok(true);
     }
+    // `cargo xtask bench all --install` asks for Keystone before the first benchmark.
+    if let ["install-keystone"] = words.as_slice() {
+        return peers::keystone::install().map(|()| true);
+    }
     if let ["make-certs", place, count] = words.as_slice() {
         return certs::make(place.as_ref(), count.parse()?).map(|()| true);
     }

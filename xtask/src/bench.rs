@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the server and the benchmarks with the release profile, and runs one benchmark, or all of them.
 
-use crate::packages;
+use crate::{packages, peers};
 use std::process::Command;
 use std::time::Instant;
 
@@ -40,18 +40,33 @@ fn program() -> Command {
     let mut command = Command::new(xtask::root().join("target/release/enfilade-bench"));
     // These are the settings of the packaged unit. Huge pages are used because a memo of a million tokens is read at random places.
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4194304");
+    if let Some(path) = peers::path() {
+        command.env("PATH", path);
+    }
     command.current_dir(xtask::root());
     command
 }
 
 /// Runs each benchmark of which there is no clean record of this source. If a run is interrupted, the next run continues with the remaining
-/// benchmarks.
+/// benchmarks, and a second run of the same commit measures nothing again. The programs with which Enfilade is compared are installed first, because
+/// several benchmarks need the same program.
 #[expect(clippy::disallowed_methods, reason = "a runner says how long each benchmark took")]
 fn all(install: bool) -> Result<(), String> {
     if install {
         packages::install(packages::OF_BENCHMARKS)?;
+        peers::install()?;
     }
     build()?;
+    if install {
+        println!("==> Keystone");
+        let status = program().arg("install-keystone").status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err(
+                "Keystone was not installed; `target/release/enfilade-bench install-keystone` tries again"
+                    .to_owned(),
+            );
+        }
+    }
     let listed =
         program().arg("runs").output().map_err(|why| format!("the benchmarks cannot be listed: {why}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -66,8 +81,7 @@ fn all(install: bool) -> Result<(), String> {
     for (n, bench) in left.iter().enumerate() {
         println!("\n==> {bench} ({} of {})", n + 1, left.len());
         let began = Instant::now();
-        let option = (install && *bench == "keystone").then_some("--install");
-        if let Err(why) = one(&bench.split(' ').chain(option).collect::<Vec<_>>()) {
+        if let Err(why) = one(&bench.split(' ').collect::<Vec<_>>()) {
             println!("{bench}: {why}");
             failed.push(*bench);
         }

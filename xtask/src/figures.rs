@@ -4,6 +4,10 @@ pub(crate) mod record;
 pub(crate) mod reference;
 pub(crate) mod scoreboard;
 pub(crate) mod chart;
+pub(crate) mod reasons;
+pub(crate) mod kept;
+mod tails;
+mod shown;
 mod campaigns;
 
 use record::Record;
@@ -15,6 +19,8 @@ use std::process::Command;
 pub(crate) const RUNS: &str = "bench/runs";
 /// The list of goals.
 const GOALS: &str = "bench/GOALS.md";
+/// Why goals do not hold.
+pub(crate) const REASONS: &str = "bench/REASONS.md";
 
 /// Writes the page of benchmarks, its pictures and the page of campaigns from the records.
 ///
@@ -39,14 +45,15 @@ pub fn write(root: &Path) -> Result<(), String> {
 /// The page of benchmarks with its pictures, and the page of campaigns, as the records say.
 pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
     let goals = std::fs::read_to_string(root.join(GOALS)).map_err(|why| format!("`{GOALS}`: {why}"))?;
-    let mut files = scoreboard::written(&record::read_all(root)?, &goals);
+    let mut files = scoreboard::written(&record::read_all(root)?, &goals, &reasons::read_all(root)?);
     files.push((campaigns::PAGE.to_owned(), campaigns::written(&campaigns::read_all(root)?)));
     Ok(files)
 }
 
 /// Files that are written from measurements, and do not count as source.
-pub const NOT_SOURCE: [&str; 4] = [
+pub const NOT_SOURCE: [&str; 5] = [
     ":(exclude)bench/runs",
+    ":(exclude)bench/REASONS.md",
     ":(exclude)docs/benchmarks",
     ":(exclude)docs/benchmarks.md",
     ":(exclude)docs/campaigns.md",
@@ -76,10 +83,10 @@ pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
     Some(commits.lines().map(str::to_owned).collect())
 }
 
-/// The records of the last commit that were changed or removed after it.
-pub(crate) fn changed(root: &Path) -> Vec<String> {
-    let said = git(root, &["diff", "HEAD", "--name-only", "--diff-filter=MDRT", "--", RUNS]);
-    said.unwrap_or_default().lines().map(str::to_owned).collect()
+/// Which changes of records cannot be found in this directory, and why. `None` if all can.
+#[must_use]
+pub fn unknown_changes(root: &Path) -> Option<String> {
+    kept::compare(root, kept::SINCE).unknown
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {

@@ -8,6 +8,7 @@ mod campaign;
 mod judges;
 mod mutants;
 mod packages;
+mod peers;
 mod site;
 mod test;
 
@@ -24,7 +25,8 @@ cargo xtask COMMAND
                         is not measured; --small is a short run without a record; --runs writes the record into another directory
   bench all [--install]
                         every benchmark of which bench/runs has no record of this source: hours, and a run that was stopped goes on where it was;
-                        --install first installs what Enfilade is compared with (as root on Debian)
+                        --install first installs what Enfilade is compared with (as root on Debian): packages, etcd, Open Policy Agent, OpenFGA and
+                        oauth2-proxy (with go, into target/peers), and Keystone
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   answers [--keep DIR] [--accept]
                         compare the responses to thousands of requests over every face with the recorded ones; --keep writes all answers in full into a new
@@ -153,6 +155,9 @@ fn tidy() -> Result<(), String> {
         println!("{finding}");
     }
     println!("{}", xtask::tidy::sizes(&xtask::root()));
+    if let Some(unknown) = xtask::figures::unknown_changes(&xtask::root()) {
+        println!("tidy: {unknown}");
+    }
     match findings.len() {
         0 => {
             println!("tidy: every rule holds");

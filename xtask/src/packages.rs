@@ -40,7 +40,7 @@ pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("runc", "runc"),
 ];
 
-/// The packages of the programs with which Enfilade is compared. Keystone is not a package: `cargo xtask bench keystone --install` installs it.
+/// The packages of the programs with which Enfilade is compared. [`crate::peers`] has the programs that are not in Debian, or are too old there.
 pub(crate) const OF_BENCHMARKS: &[(&str, &str)] = &[
     ("haproxy", "haproxy"),
     ("samba", "smbd"),

@@ -38,6 +38,10 @@ fn every_rule_is_asked() {
         ("crates/faces/src/routes.rs", "let r = Route { path };\n"),
         ("crates/face-webdav/src/routes.rs", route),
         ("bench/GOALS.md", "# Goals\n"),
+        (
+            "bench/REASONS.md",
+            "| benchmark | goals | floor | Enfilade | why |\n|---|---|---|---|---|\n| try | `gone` | – | – | x |\n",
+        ),
         ("bench/runs/2026-11-20-try.json", record),
         ("docs/x.md", "takes 37 µs<!-- figure 2026-11-20-try: row asked (4) -->, or 5 µs\n"),
     ] {
@@ -90,10 +94,47 @@ fn every_rule_is_asked() {
         "docs/refusals.md:0:",
         // figures
         "docs/benchmarks.md:0: not what the records in bench/runs say",
+        "bench/REASONS.md:0: `gone` of `try` holds in the newest record, or is not in it",
         "docs/x.md:1: `37 µs`: 2026-11-20-try says 38.2 µs",
         "docs/x.md:1: `5 µs`: a figure of speed needs its record",
     ];
     let missed: Vec<&str> =
         expected.into_iter().filter(|begin| !lines.iter().any(|line| line.starts_with(begin))).collect();
     assert!(missed.is_empty(), "not found: {missed:#?}\nfound: {lines:#?}");
+}
+
+/// Changes a record and commits the change. Tidy compares the record with the commit that added it.
+#[test]
+fn a_changed_record_is_found_after_it_was_committed() {
+    let root = std::env::temp_dir().join(format!("xtask-tidy-record-{}", std::process::id()));
+    let record = "bench/runs/2026-11-20-try.json";
+    let table = "| benchmark | goals | floor | Enfilade | why |\n|---|---|---|---|---|\n";
+    let git = |words: &[&str]| {
+        let named = ["-c", "user.name=a", "-c", "user.email=a@localhost"];
+        let status = std::process::Command::new("git").args(named).args(words).current_dir(&root).status();
+        assert!(status.unwrap().success(), "git {words:?}");
+    };
+    let commit = |value: u8| {
+        let text = format!(
+            "{{\"bench\":\"try\",\"commit\":\"abc1234\",\"rows\":[],\"goals\":[],\"value\":{value}}}"
+        );
+        std::fs::write(root.join(record), text).unwrap();
+        git(&["add", "--all"]);
+        git(&["commit", "--quiet", "--message", "x"]);
+    };
+    let is_found = || {
+        let findings = xtask::tidy::check(&root);
+        findings.iter().any(|found| found.path == record && found.what.starts_with("the record differs"))
+    };
+    std::fs::create_dir_all(root.join("bench/runs")).unwrap();
+    std::fs::write(root.join("bench/GOALS.md"), "# Goals\n").unwrap();
+    std::fs::write(root.join("bench/REASONS.md"), table).unwrap();
+    git(&["init", "--quiet"]);
+    commit(1);
+    assert!(!is_found());
+    commit(2);
+    assert!(is_found());
+    commit(1);
+    assert!(!is_found());
+    std::fs::remove_dir_all(&root).unwrap();
 }

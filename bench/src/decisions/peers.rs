@@ -1,6 +1,5 @@
 //! Other programs that decide: Open Policy Agent and OpenFGA get the same questions, and nginx asks oauth2-proxy in place of Enfilade. All three are Go
-//! programs, which `go install` builds: `github.com/open-policy-agent/opa@latest`, `github.com/openfga/openfga/cmd/openfga@latest` and
-//! `github.com/oauth2-proxy/oauth2-proxy/v7@latest`.
+//! programs; `cargo xtask bench all --install` builds them.
 
 use super::{BATCH, Side, USERS};
 use crate::Failure;
@@ -67,7 +66,10 @@ pub(super) fn run(report: &mut Report, scratch: &Path, side: &Side, small: bool)
         ("openfga", "OpenFGA", Judge::openfga(report, scratch)?),
     ] {
         let Some(judge) = started else {
-            report.missing(name, format!("{id} is not installed (bench/src/decisions/peers.rs says how)"));
+            report.missing(
+                name,
+                format!("{id} is not installed (`cargo xtask bench all --install` installs it)"),
+            );
             continue;
         };
         let (mut ours, mut theirs) = (Samples::default(), Samples::default());

@@ -103,8 +103,8 @@ fixed! {
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
-    /// Most records of a store that a server upgrades to a new format or compacts at its start. For this number of records, the upgrade or compaction
-    /// takes 9 to 15 s on two cores. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
+    /// Most records of a store that a server upgrades to a new format or compacts at its start. The time of an upgrade grows with the number of
+    /// records, and the server answers no request meanwhile. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;

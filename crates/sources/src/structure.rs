@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tree::Trees;
 
-/// A file up to this length is checked completely each time that it is opened. This takes at most about 40 ms.
+/// A file up to this length is checked completely each time that it is opened. The time of the check grows with the length.
 const COMPLETE_BYTES_MAX: u64 = 64 << 20;
 /// The greatest number of attempts, if other processes commit during the check.
 const TRIES: u32 = 8;

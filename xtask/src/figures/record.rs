@@ -81,6 +81,10 @@ const LACKS: [(&str, &str); 10] = [
     ("/goals/0/workload", "workloads"),
 ];
 
+/// Goals that a record judged, although the same record says that their work was not measured: the benchmark, the goal, and the work.
+const NOT_JUDGED: [(&str, &str, &str); 1] =
+    [("passage", "reader-p99", "walks while changes are committed on a slow disk")];
+
 impl Record {
     pub(crate) fn new(name: String, value: Value) -> Self {
         Record { name, value }
@@ -186,10 +190,20 @@ impl Record {
         self.value.get(key).and_then(Value::as_array).into_iter().flatten()
     }
 
+    /// The goals that were measured.
     pub(crate) fn goals(&self) -> impl Iterator<Item = Goal<'_>> {
-        self.list("goals").filter_map(|goal| {
+        let is_missing = |id: &str| {
+            let (_, _, work) =
+                NOT_JUDGED.iter().find(|(bench, goal, _)| (*bench, *goal) == (self.bench(), id))?;
+            self.not_measured().any(|(what, _)| what == *work).then_some(())
+        };
+        self.list("goals").filter_map(move |goal| {
+            let id = goal.get("id")?.as_str()?;
+            if is_missing(id).is_some() {
+                return None;
+            }
             Some(Goal {
-                id: goal.get("id")?.as_str()?,
+                id,
                 n: goal.get("n").and_then(Value::as_u64),
                 what: goal.get("what")?.as_str()?,
                 unit: goal.get("unit")?.as_str()?,
@@ -213,6 +227,14 @@ impl Record {
                 ratio: part("ratio")?,
                 floor: of.get("floor").and_then(Value::as_f64),
             })
+        })
+    }
+
+    /// The rows that have a value: the name, the size, and the value with its unit.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, u64, Estimate, &str)> {
+        self.list("rows").filter_map(|row| {
+            let unit = row.get("unit")?.as_str()?;
+            Some((row.get("name")?.as_str()?, row.get("n")?.as_u64()?, estimate(row, "value")?, unit))
         })
     }
 
@@ -294,6 +316,19 @@ mod tests {
         assert_eq!(old.figure("row asked (4)"), Ok((2.0, "µs")));
         assert_eq!(old.figure("goal door"), Ok((1.05, "times")));
         assert!(old.figure("row asked (5)").is_err() && old.figure("asked").is_err());
+    }
+
+    #[test]
+    fn a_goal_is_not_judged_if_the_record_says_that_its_work_was_not_measured() {
+        let of = |not_measured: Value| {
+            let goal = |id: &str| json!({ "id": id, "what": "x", "measured": 3.3, "goal": 2.0, "unit": "times", "holds": false });
+            let value = json!({ "bench": "passage", "goals": [goal("reader-p99"), goal("door")], "not_measured": not_measured });
+            record("2026-11-27-passage", &value).goals().map(|goal| goal.id.to_owned()).collect::<Vec<_>>()
+        };
+        let what = "walks while changes are committed on a slow disk";
+        assert_eq!(of(json!([{ "what": what, "why": "the disk is fast" }])), ["door"]);
+        assert_eq!(of(json!([{ "what": "other", "why": "x" }])), ["reader-p99", "door"]);
+        assert_eq!(of(json!([])), ["reader-p99", "door"]);
     }
 
     #[test]

@@ -35,6 +35,30 @@ const UNITS: [(&str, char, f64); 15] = [
 /// Units that only figures of speed have. A figure with such a unit needs a reference.
 const SPEEDS: [&str; 4] = ["ns", "µs", "requests/s", "requests a second"];
 
+/// Words of a sentence that says what was measured. In such a sentence, each figure needs a reference.
+const MEASURED: [&str; 10] = [
+    "measured",
+    "measurement",
+    "takes",
+    "took",
+    "costs",
+    "faster",
+    "slower",
+    "per second",
+    "a second",
+    "throughput",
+];
+
+/// Units of figures in such a sentence. Those of [`SPEEDS`] need a reference in each sentence.
+const MEASURES: [&str; 14] =
+    ["ms", "s", "min", "seconds", "minutes", "hours", "KiB", "MiB", "GiB", "kB", "MB", "GB", "%", "times"];
+
+/// Words directly before a number that make it a limit or a condition, not something that was measured.
+const LIMITS: [&str; 14] = [
+    "at most", "at least", "up to", "than", "after", "within", "every", "above", "below", "until", "for",
+    "over", "last", "first",
+];
+
 /// The references of a line.
 pub(crate) fn references(line: &str) -> Vec<Result<Reference<'_>, String>> {
     let mut found = Vec::new();
@@ -114,6 +138,106 @@ pub(crate) fn unreferenced(line: &str) -> Vec<&str> {
     found
 }
 
+/// The figures of a sentence about a measurement that have no reference. Figures in backquotes are settings, not measurements.
+pub(crate) fn unreferenced_measures(sentence: &str) -> Vec<&str> {
+    let is_whole = |(at, word): (usize, &str)| {
+        let before = sentence.get(..at).and_then(|before| before.chars().next_back());
+        let after = sentence.get(at + word.len()..).and_then(|after| after.chars().next());
+        [before, after].into_iter().flatten().all(|c| !c.is_alphanumeric())
+    };
+    if !MEASURED.iter().any(|word| sentence.match_indices(*word).any(is_whole)) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut end = 0;
+    while let Some(rest) = sentence.get(end..)
+        && let Some(start) = rest.find(|c: char| c.is_ascii_digit())
+    {
+        let start = end + start;
+        let before = sentence.get(..start).unwrap_or_default();
+        let number = sentence.get(start..).unwrap_or_default();
+        let length =
+            number.find(|c: char| !(c.is_ascii_digit() || ".,/".contains(c))).unwrap_or(number.len());
+        end = start + length;
+        let after = number.get(length..).unwrap_or_default();
+        let word = after.strip_prefix(' ').unwrap_or(after);
+        let unit = word
+            .find(|c: char| !(c.is_alphabetic() || c == '%'))
+            .map_or(word, |at| word.get(..at).unwrap_or_default());
+        let is_part = number.starts_with("1/") && length > 2;
+        let is_measure = MEASURES.contains(&unit) || is_part;
+        let is_name = before.ends_with(|c: char| c.is_alphanumeric() || "-_./§#".contains(c));
+        let is_code = before.matches('`').count() % 2 == 1;
+        // The name of a row in a reference may contain figures.
+        let is_comment =
+            before.rfind(OPEN).is_some_and(|open| before.rfind(CLOSE).is_none_or(|close| close < open));
+        let is_limit = LIMITS.iter().any(|word| before.trim_end_matches([' ', '(', '*']).ends_with(word));
+        let tail = if MEASURES.contains(&unit) { word.get(unit.len()..).unwrap_or_default() } else { after };
+        if is_measure
+            && !is_name
+            && !is_code
+            && !is_comment
+            && !is_limit
+            && !tail.trim_start_matches(['*', '`', ' ']).starts_with(OPEN)
+        {
+            let length = number.len() - tail.len();
+            found.push(number.get(..length).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// The sentences of a document outside of code, each with the number of its first line. A cell of a table is a sentence of its own.
+pub(crate) fn sentences(text: &str) -> Vec<(usize, String)> {
+    let (mut found, mut open, mut is_code) = (Vec::new(), (0, String::new()), false);
+    for (index, line) in text.lines().enumerate() {
+        let line_of = index + 1;
+        let trimmed = line.trim();
+        let mut end = |open: &mut (usize, String)| {
+            let (line, sentence) = std::mem::take(open);
+            if !sentence.is_empty() {
+                found.push((line, sentence));
+            }
+        };
+        if trimmed.starts_with("```") {
+            is_code = !is_code;
+        }
+        let is_item = trimmed.starts_with("- ")
+            || trimmed.starts_with('#')
+            || trimmed.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok());
+        if is_code || trimmed.is_empty() || trimmed.starts_with('|') || is_item {
+            end(&mut open);
+        }
+        if is_code || trimmed.starts_with("```") {
+            continue;
+        }
+        let cells = if trimmed.starts_with('|') {
+            trimmed.trim_matches('|').split(" | ").collect()
+        } else {
+            vec![trimmed]
+        };
+        let is_table = trimmed.starts_with('|');
+        for cell in cells {
+            for part in cell.split_inclusive(". ") {
+                let (line, sentence) = &mut open;
+                if sentence.is_empty() {
+                    *line = line_of;
+                } else if !sentence.ends_with(' ') {
+                    sentence.push(' ');
+                }
+                sentence.push_str(part);
+                if part.ends_with(". ") || part.ends_with('.') || is_table {
+                    end(&mut open);
+                }
+            }
+        }
+    }
+    if !open.1.is_empty() {
+        found.push(open);
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +281,42 @@ mod tests {
         assert_eq!(unreferenced("it takes 15 µs instead of 9 µs<!-- figure x: goal y -->"), ["15 µs"]);
         assert_eq!(unreferenced("answers 22,900 requests a second"), ["22,900 requests a second"]);
         assert!(unreferenced("waits 250 ms; `5 nsec`; turns of ns; 3 requests/second").is_empty());
+    }
+
+    #[test]
+    fn a_figure_in_a_sentence_about_a_measurement_needs_a_reference() {
+        for (sentence, found) in [
+            ("An upgrade takes 9 to 15 s on two cores.", vec!["15 s"]),
+            ("An upgrade takes about 15 s on two cores.", vec!["15 s"]),
+            ("A start took 28.8 s<!-- figure x: row y -->, or 1/171 of it, measured twice.", vec!["1/171"]),
+            ("It is 544 times faster and needs **16 MiB**.", vec!["544 times", "16 MiB"]),
+            ("It costs 30% more.", vec!["30%"]),
+            ("The answer takes up to 10 seconds, at most 2 MiB, or `[facts] stale_limit = 60 s`.", vec![]),
+            ("The default is 60 s, and `idle_seconds` is 10 seconds.", vec![]),
+            ("It takes 3 files, version 2.6.0, HTTP/1.1, and RFC-7 s.", vec![]),
+            ("A mistake costs nothing.", vec![]),
+            ("A download takes 5 ms<!-- figure x: row GET of 4 kB (5) -->.", vec![]),
+        ] {
+            let expected: Vec<&str> = found;
+            assert_eq!(unreferenced_measures(sentence), expected, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_goes_over_lines_and_ends_at_its_point() {
+        let text = "# x\n\nIt takes\n15 s. One.\n\n```sh\nno\n```\n- a\n- b\n\n| c | d. e |\n";
+        let found: Vec<(usize, String)> =
+            sentences(text).into_iter().map(|(line, text)| (line, text.trim().to_owned())).collect();
+        let expected = [
+            (1, "# x"),
+            (3, "It takes 15 s."),
+            (4, "One."),
+            (9, "- a"),
+            (10, "- b"),
+            (12, "c"),
+            (12, "d."),
+            (12, "e"),
+        ];
+        assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
     }
 }

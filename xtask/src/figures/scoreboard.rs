@@ -1,7 +1,9 @@
 //! The page of benchmarks: goals and comparisons of the newest record of each benchmark. Goals that do not hold come first.
 
-use super::chart;
-use super::record::{Comparison, Estimate, Goal, Record};
+use super::reasons::Reason;
+use super::record::{Comparison, Goal, Record};
+use super::shown::{figure, interval, limit, plain, samples, with_unit};
+use super::{chart, tails};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,14 +23,19 @@ the newest record of each benchmark that was made of a commit without changed fi
 ```sh
 cargo xtask bench NAME           # measures, prints the goals, and writes a record; exits with 1 if a goal fails or something is not measured
 cargo xtask bench NAME --small   # a short run, only to see that it works; without a record
+cargo xtask bench all --install  # installs what Enfilade is compared with, then runs each benchmark that has no record of this commit
 cargo xtask scoreboard           # writes this page from the records
 ```
 
 - A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
-  [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed.
+  [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed. [bench/REASONS.md](../bench/REASONS.md) says why goals
+  do not hold.
 - Enfilade and the server that it is compared with are measured in the same run, in turns. Compare ratios, not absolute times: the machines differ.
 - \"CPU\" is the CPU time of all processes of a server. \"Memory of its own\" is anonymous memory, without mapped files.
-- \"Floor\" is the lowest cost that any program can have for the same work, measured in the same run.
+- \"Floor\" is the lowest cost that any program can have for the same work, measured in the same run. A loop that costs more than Enfilade is no
+  floor, and is not shown.
+- \"p99\" is the latency that 99 % of n requests do not exceed, \"max\" is the longest of the n latencies. A latency \"at planned times\" counts from the
+  time at which the request should begin, also if the server is late.
 - \"Holds in\" counts all usable records of the benchmark, also older ones.
 - Older records have no intervals and no numbers of samples (`–`). Each record says what else it lacks.
 
@@ -36,18 +43,17 @@ What is not on this page: [reliability.md](reliability.md) has the campaigns tha
 ";
 
 /// All files of the page: paths from the repository's root, and texts.
-/// `goals` is the text of `bench/GOALS.md`.
-pub(crate) fn written(records: &[Record], goals: &str) -> Vec<(String, String)> {
-    let usable: Vec<&Record> = records.iter().filter(|record| record.refusal().is_none()).collect();
-    // The records are in the order of their age, so the newest one of a benchmark remains.
-    let newest: BTreeMap<(&str, Option<&str>), &Record> =
-        usable.iter().map(|record| ((record.bench(), record.size()), *record)).collect();
+/// `goals` is the text of `bench/GOALS.md`, and `reasons` says why goals do not hold.
+pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Vec<(String, String)> {
+    let usable: Vec<&Record> = usable(records).collect();
+    let newest = newest(records);
     let mut page = HEAD.to_owned();
     let mut files = Vec::new();
-    failing(&mut page, newest.values().copied(), &usable);
-    without_record(&mut page, goals, newest.values().copied());
-    for ((bench, size), record) in &newest {
-        let name = size.map_or((*bench).to_owned(), |size| format!("{bench}-{size}"));
+    failing(&mut page, &newest, &usable, reasons);
+    without_record(&mut page, goals, newest.iter().copied());
+    for record in &newest {
+        let bench = record.bench();
+        let name = record.size().map_or(bench.to_owned(), |size| format!("{bench}-{size}"));
         let goals = ordered(record.goals());
         let _ = writeln!(page, "\n## `{name}`\n");
         if !goals.is_empty() {
@@ -60,11 +66,24 @@ pub(crate) fn written(records: &[Record], goals: &str) -> Vec<(String, String)> 
             files.push((format!("{PICTURES}/{name}.svg"), chart::svg(&name, &goals)));
         }
         comparisons(&mut page, record);
+        page.push_str(&tails::table(record));
         about(&mut page, record);
     }
     unused(&mut page, records);
     files.push((PAGE.to_owned(), page));
     files
+}
+
+/// The records that the page may use.
+fn usable(records: &[Record]) -> impl Iterator<Item = &Record> {
+    records.iter().filter(|record| record.refusal().is_none())
+}
+
+/// The newest record of each benchmark. The records are in the order of their age.
+pub(crate) fn newest(records: &[Record]) -> Vec<&Record> {
+    let newest: BTreeMap<(&str, Option<&str>), &Record> =
+        usable(records).map(|record| ((record.bench(), record.size()), record)).collect();
+    newest.into_values().collect()
 }
 
 /// The goals that do not hold first, then those that are closest to their limit.
@@ -113,20 +132,23 @@ fn held(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> (usize, usize) 
     (all.iter().filter(|holds| **holds).count(), all.len())
 }
 
-/// The goals that do not hold, of all benchmarks, and what could not be measured.
-fn failing<'r>(page: &mut String, newest: impl Iterator<Item = &'r Record>, usable: &[&Record]) {
+/// The goals that do not hold, of all benchmarks, with the reasons, and what could not be measured.
+fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &[Reason]) {
     let (mut rows, mut missing, mut all) = (String::new(), String::new(), 0);
-    for record in newest {
+    let mut said: Vec<(&Reason, &Record)> = Vec::new();
+    for record in newest.iter().copied() {
         for goal in ordered(record.goals()) {
             all += 1;
-            if !goal.holds {
-                let _ = writeln!(
-                    rows,
-                    "| `{}` | {}: {} |",
-                    record.bench(),
-                    sized(&goal),
-                    row(&goal, record, usable)
-                );
+            if goal.holds {
+                continue;
+            }
+            let reason = reasons.iter().find(|reason| reason.is_of(record.bench(), &goal));
+            let floor =
+                reason.and_then(|reason| reason.floor(record)?.ok()).unwrap_or_else(|| "–".to_owned());
+            let cells = row(&goal, record, usable);
+            let _ = writeln!(rows, "| `{}` | {}: {cells} | {floor} |", record.bench(), sized(&goal));
+            if let Some(reason) = reason.filter(|reason| said.iter().all(|(other, _)| other != reason)) {
+                said.push((reason, record));
             }
         }
         for (what, why) in record.not_measured() {
@@ -139,8 +161,15 @@ fn failing<'r>(page: &mut String, newest: impl Iterator<Item = &'r Record>, usab
         "\n## Goals that do not hold\n\n{failed} of {all} goals do not hold in the newest record."
     );
     if failed > 0 {
-        page.push_str("\n| benchmark | goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|---|\n");
+        page.push_str("\n| benchmark | goal | at most | measured | interval | samples | holds | holds in | floor |\n|---|---|---|---|---|---|---|---|---|\n");
         page.push_str(&rows);
+    }
+    if !said.is_empty() {
+        page.push_str("\nWhy these goals do not hold, and what would have to change:\n\n");
+        for (reason, record) in said {
+            let text = reason.filled(record).unwrap_or_else(|why| why);
+            let _ = writeln!(page, "- `{}`, `{}`: {}", reason.bench, reason.goals.join("`, `"), plain(&text));
+        }
     }
     if !missing.is_empty() {
         let _ = write!(page, "\nNot measured in these records:\n\n{missing}");
@@ -168,9 +197,9 @@ fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item
     if !rows.is_empty() {
         let _ = write!(
             page,
-            "\n## Goals that are not measured yet\n\n{} in no newest record.\n\n\
+            "\n## Goals that are not measured yet\n\n{} no value in the newest record. A goal that is not measured does not hold.\n\n\
              | benchmark | goal | at most |\n|---|---|---|\n{}",
-            if rows.len() == 1 { "1 goal is".to_owned() } else { format!("{} goals are", rows.len()) },
+            if rows.len() == 1 { "1 goal has".to_owned() } else { format!("{} goals have", rows.len()) },
             rows.concat()
         );
     }
@@ -185,8 +214,8 @@ fn comparisons(page: &mut String, record: &Record) {
     all.sort_by(|one, other| other.ratio.high.partial_cmp(&one.ratio.high).unwrap_or(Ordering::Equal));
     page.push_str("| work | size | Enfilade | peer | ratio | interval | samples | floor |\n|---|---|---|---|---|---|---|---|\n");
     for of in all {
-        let floor =
-            of.floor.map_or("–".to_owned(), |floor| format!("{} {}", figure(floor, of.unit), of.unit));
+        let floor = of.floor.filter(|floor| *floor <= of.ours.value);
+        let floor = floor.map_or("–".to_owned(), |floor| with_unit(floor, of.unit));
         let _ = writeln!(
             page,
             "| {} | {} | {} {} | {}: {} {} | {} | {} | {} | {floor} |",
@@ -236,44 +265,6 @@ fn unused(page: &mut String, records: &[Record]) {
     }
 }
 
-/// A limit as it is written in the code. A limit below 1 is shown as a fraction, if it is one.
-fn limit(value: f64) -> String {
-    match 1.0 / value {
-        parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {
-            format!("1/{parts:.0}")
-        }
-        _ => figure(value, ""),
-    }
-}
-
-/// A text in a cell of a table. Text between two `$` would be shown as a formula.
-fn plain(text: &str) -> String {
-    text.replace('|', "\\|").replace('$', "\\$")
-}
-
-fn interval(of: Estimate, unit: &str) -> String {
-    match of.samples {
-        None => "–".to_owned(),
-        Some(1) if of.low == of.high => "one sample".to_owned(),
-        Some(_) => format!("{} to {}", figure(of.low, unit), figure(of.high, unit)),
-    }
-}
-
-fn samples(of: Estimate) -> String {
-    of.samples.map_or("–".to_owned(), |samples| samples.to_string())
-}
-
-/// A value with three significant digits; a small ratio as a fraction.
-fn figure(value: f64, unit: &str) -> String {
-    match value.abs() {
-        size if unit == "times" && size < 0.1 && size > 0.0 => format!("1/{}", figure(1.0 / value, "")),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
-        0.0 => "0".to_owned(),
-        _ => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,8 +284,8 @@ mod tests {
         Record::new(name.to_owned(), value)
     }
 
-    fn page(records: &[Record]) -> String {
-        written(records, "").into_iter().find(|(path, _)| path == PAGE).map(|(_, text)| text).unwrap()
+    fn page_of(records: &[Record]) -> String {
+        written(records, "", &[]).into_iter().find(|(path, _)| path == PAGE).map(|(_, text)| text).unwrap()
     }
 
     #[test]
@@ -303,10 +294,11 @@ mod tests {
             record("2026-11-20-try", &[("one", 0.5, true), ("two", 0.2, true)], &json!({})),
             record("2026-11-21-try", &[("one", 0.9, true), ("two", 1.5, false)], &json!({})),
         ];
-        let page = page(&records);
+        let page = page_of(&records);
         assert!(page.contains("1 of 2 goals do not hold"));
-        let failing =
-            page.find("| `try` | `two`: what two is | 1 times | 1.5 | – | – | **no** | 1 of 2 |").unwrap();
+        let failing = page
+            .find("| `try` | `two`: what two is | 1 times | 1.5 | – | – | **no** | 1 of 2 | – |")
+            .unwrap();
         let section = page.find("## `try`").unwrap();
         let (two, one) = (page.rfind("| `two`").unwrap(), page.rfind("| `one`").unwrap());
         assert!(failing < section && section < two && two < one);
@@ -323,7 +315,7 @@ mod tests {
             record("2026-11-20-try", &[("one", 0.5, true)], &json!({})),
             record("2026-11-21-try", &[("one", 1.5, false)], &json!({ "commit": "abc1234-dirty" })),
         ];
-        let page = page(&records);
+        let page = page_of(&records);
         assert!(page.contains("0 of 1 goals do not hold"));
         assert!(page.contains("[2026-11-21-try](../bench/runs/2026-11-21-try.json): files were changed"));
     }
@@ -339,14 +331,14 @@ mod tests {
             })
         };
         let comparisons = json!([of("fast", 0.05), of("slow", 1.5)]);
-        let page = page(&[record(
+        let page = page_of(&[record(
             "2026-11-20-try",
             &[],
             &json!({ "comparisons": comparisons, "command": "cargo xtask bench try" }),
         )]);
+        // The floor of `fast` is above its own cost, so it is no floor.
         let slow = page.find("| slow | 7 | 15 ms | It: 10 ms | 1.5 | 1.35 to 1.65 | 15 | 4 ms |").unwrap();
-        let fast =
-            page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | 4 ms |").unwrap();
+        let fast = page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | – |").unwrap();
         assert!(slow < fast);
         assert!(page.contains("To repeat: `cargo xtask bench try`."));
     }
@@ -357,14 +349,17 @@ mod tests {
                      | try | `one` | 1 times | a cost | work |\n| try | `new` | 1/2 times | another cost | work |\n\n## Goals that were removed\n\n\
                      | `old` | `try` | abc | x | y |\n";
         let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
-        let page = written(&records, goals).pop().map(|(_, text)| text).unwrap();
+        let page = written(&records, goals, &[]).pop().map(|(_, text)| text).unwrap();
         assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
-        assert!(page.contains("1 goal is in no newest record") && !page.contains("| `try` | `one`: a cost"));
+        assert!(
+            page.contains("1 goal has no value in the newest record")
+                && !page.contains("| `try` | `one`: a cost")
+        );
     }
 
     #[test]
     fn each_benchmark_with_goals_has_a_picture() {
-        let files = written(&[record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))], "");
+        let files = written(&[record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))], "", &[]);
         assert!(
             files.iter().any(|(path, text)| path == "docs/benchmarks/try.svg" && text.starts_with("<svg"))
         );

@@ -2,7 +2,7 @@
 
 use super::{Finding, Source};
 use crate::figures::record::{Record, read_all};
-use crate::figures::{RUNS, changed, history, reference, refusal, scoreboard, written};
+use crate::figures::{REASONS, RUNS, history, kept, reasons, reference, refusal, scoreboard, written};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -22,11 +22,18 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
             ));
         }
     }
-    for path in changed(root) {
+    for path in kept::compare(root, kept::SINCE).changed {
         findings.push(of(
             &path,
-            "a record is never changed or removed: restore it, and write a new one".to_owned(),
+            "the record differs from the one that was committed first, or was removed: restore it, and write a new one".to_owned(),
         ));
+    }
+    match reasons::read_all(root) {
+        Ok(reasons) => {
+            let wrong = reasons::check(&scoreboard::newest(&records), &reasons);
+            findings.extend(wrong.into_iter().map(|what| of(REASONS, what)));
+        }
+        Err(why) => findings.push(of(REASONS, why)),
     }
     let history = history(root);
     // The page uses all records except those that contain a reason not to use them.
@@ -45,6 +52,15 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     findings.extend(documents.flat_map(|document| check_page(document, &records, history.as_ref())));
 }
 
+/// What a figure needs.
+const NEEDS: &str =
+    "needs its record: `<!-- figure RECORD: row NAME (N) -->` or `<!-- figure RECORD: goal ID -->` after it";
+
+/// The figures of campaigns have other records.
+fn is_of_campaigns(path: &str) -> bool {
+    ["docs/reliability.md", "docs/campaigns.md"].contains(&path)
+}
+
 fn check_page(page: &Source, records: &[Record], history: Option<&BTreeSet<String>>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_code = false;
@@ -61,12 +77,19 @@ fn check_page(page: &Source, records: &[Record], history: Option<&BTreeSet<Strin
                 find(why);
             }
         }
-        // The figures of campaigns have other records.
-        if !["docs/reliability.md", "docs/campaigns.md"].contains(&page.path.as_str()) {
+        if !is_of_campaigns(&page.path) {
             for figure in reference::unreferenced(line) {
-                find(format!(
-                    "`{figure}`: a figure of speed needs its record: `<!-- figure RECORD: row NAME (N) -->` or `<!-- figure RECORD: goal ID -->` after it"
-                ));
+                find(format!("`{figure}`: a figure of speed {NEEDS}"));
+            }
+        }
+    }
+    if !is_of_campaigns(&page.path) {
+        for (line, sentence) in reference::sentences(&page.text) {
+            for figure in reference::unreferenced_measures(&sentence) {
+                let what = format!(
+                    "`{figure}`: a figure in a sentence about a measurement {NEEDS}; if the figure is a setting, say so without a word such as `takes`"
+                );
+                findings.push(page.finding(line, what));
             }
         }
     }
@@ -131,5 +154,10 @@ mod tests {
     fn a_figure_without_a_record_is_found_outside_of_code() {
         let page = "takes 15 µs\n\n```sh\nsleep 15 µs\n```\n";
         assert_eq!(lines(page, &[], None).len(), 1);
+        let sizes = "An import takes\n438 MiB of memory.\n\nThe default is 60 s.\n";
+        assert!(
+            lines(sizes, &[], None)[0].starts_with("`438 MiB`: a figure in a sentence about a measurement")
+        );
+        assert_eq!(lines(sizes, &[], None).len(), 1);
     }
 }
