@@ -24,8 +24,13 @@ struct Cost {
 pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 2]) {
     let name = case.name();
     let has_floor = case.at_once == 1;
-    let cost =
-        |what: &str, unit, of, goal| Cost { what: format!("{name}, {what}"), unit, of, goal, has_floor };
+    let cost = |what: &str, unit: &'static str, of: fn(&Spent) -> f64, goal: Option<&'static str>| Cost {
+        what: format!("{name}, {what}"),
+        unit,
+        of,
+        goal,
+        has_floor,
+    };
     let time = cost("time of all", "s", |spent| spent.seconds, case.time);
     let cpu = cost("CPU of each", "µs", |spent| spent.cpu, case.cpu);
     for cost in [&time, &cpu] {
