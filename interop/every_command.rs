@@ -115,7 +115,7 @@ impl House {
     fn copy_to(&self, place: &Path) {
         let copied = Command::new("cp").arg("-a").arg(self.scratch.path().join("data")).arg(place).status();
         assert!(copied.unwrap().success());
-        // With this command, the facts follow the copied files, which have new inodes and times.
+        // This command reads the copied files and updates the facts, because the copies have other inodes and times than the original files.
         assert!(self.run(place, "user list", |_| {}).status.success());
     }
 

@@ -86,7 +86,7 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user cannot log in with all roles of the user. `None` if the user can.
+    /// Why no login gives the user all roles of the user; `None` if a login does. `None` if the user can.
     pub refused: Option<Refusal>,
 }
 

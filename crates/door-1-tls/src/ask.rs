@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use rustls::SignatureScheme;
 use rustls::server::ClientHello;
 
-/// The question to door 1: the needed fields of a ClientHello, and the address of the connection.
+/// The question to door 1: the fields of a ClientHello that door 1 needs, and the address to which the client connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,

@@ -195,7 +195,7 @@ impl Server {
         self.state.keys().shared = id;
     }
 
-    /// The digest of the keys that this process uses.
+    /// The digest of the keys of sessions that this process uses.
     pub fn used_keys(&self) -> Option<KeysDigest> {
         self.state.keys().digest
     }

@@ -164,7 +164,7 @@ fn layer(package: &Package) -> Result<PathBuf, String> {
     Ok(layer)
 }
 
-/// Appends the directory of the data, which belongs to the user of the server.
+/// Appends the data directory. Its owner is the Unix user that runs the server.
 fn append_data(package: &Package, layer: &Path) -> Result<(), String> {
     let place = Tree::new(package.out.join("image/data"))?;
     let data = place.0.join(DATA);
