@@ -1,5 +1,5 @@
-//! `cargo xtask package`: the files of a release. These are the Debian package, the image for containers, the list of components (SBOM), where the
-//! files come from, and checksums with a signature.
+//! `cargo xtask package`: the files of a release. These are the Debian package, the image for containers, the list of components (SBOM), a
+//! statement about the origin of the files (provenance), and the signed checksums.
 
 mod image;
 mod provenance;
