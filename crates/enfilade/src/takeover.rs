@@ -9,7 +9,6 @@ use enfilade_facts::{At, Read as _, Source, SourceError};
 use enfilade_passage::House;
 use enfilade_sources::mounts;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,10 +129,13 @@ fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
     if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
         return Err(format!("nothing is mounted at `{point}` on this machine"));
     }
-    match Path::new(&row.root(name)).is_dir() {
-        true => Ok(()),
-        false => Err(format!("this machine has no directory `{}`", row.root(name))),
-    }
+    // Landlock may forbid a directory that exists, so it is opened.
+    std::fs::read_dir(row.root(name)).map(drop).map_err(|why| {
+        format!(
+            "`{}` cannot be opened on this machine: {why}; after a change of its path, restart this server",
+            row.root(name)
+        )
+    })
 }
 
 #[cfg(test)]
