@@ -346,8 +346,8 @@ fn the_reference_shows_defaults_and_choices() {
     let row = |name: &str| KEYS.iter().find(|key| key.name() == name).unwrap();
     assert_eq!(
         (row("match").expected)(),
-        "`exact-first`: a certificate with the exact name is preferred to a certificate with a wildcard; `haproxy`: as in HAProxy, an ECDSA \
-         certificate is preferred to a certificate with another kind of key, even if the ECDSA certificate matches the name only by a wildcard"
+        "`exact-first`: a certificate with the exact name is preferred to a certificate with a wildcard; `haproxy`: as in HAProxy, a \
+         certificate with an ECDSA key is preferred, even if it matches the name only by a wildcard"
     );
     assert_eq!((row("token_seconds").expected)(), "0 to 2678400");
 }
