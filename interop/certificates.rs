@@ -211,7 +211,8 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     };
     until_shown("new.example", "new.example");
     // The command warns of a certificate that no client would get, and of a certificate that becomes the default.
-    for (name, warning) in [("zz.pem", "get `"), ("0.pem", "this certificate is now the default certificate")]
+    for (name, warning) in
+        [("zz.pem", "get the certificate `"), ("0.pem", "this certificate is now the default certificate")]
     {
         let said = list(&[&add[..], &["--name", name]].concat());
         let text = String::from_utf8(said.stdout).unwrap();
