@@ -330,7 +330,7 @@ fn a_client_cannot_take_the_place_of_another() {
         let output = ask(certificate);
         assert!(!output.status.success() && output.stdout.is_empty(), "{certificate:?}: {output:?}");
     }
-    assert!(home.log().contains("is not a running server of this fleet"), "{}", home.log());
+    until("the stranger is logged", home, || home.log().contains("is not a running server of this fleet"));
     let mut plain = TcpStream::connect(&addresses[0]).unwrap();
     plain.write_all(b"GET /dav/main/ HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut said = Vec::new();
