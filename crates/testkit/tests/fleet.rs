@@ -117,15 +117,23 @@ struct Following {
     came_back: bool,
 }
 
-/// A datastore, which member B serves, and which member C may take over. At the start, the registration of member B was deleted.
+/// A datastore, which member B serves at the start, and which one of members B and C takes over from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Takeover {
     home: char,
-    /// The home according to the facts that member B has.
-    known_to_b: char,
-    b_is_registered: bool,
-    c_saw_no_process: bool,
+    /// Members B and C.
+    members: [Candidate; 2],
     both_serve: bool,
+}
+
+/// A member that may serve the datastore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Candidate {
+    is_registered: bool,
+    /// The home according to the facts of this member.
+    known_home: char,
+    /// Whether this member saw that the other one has no registration.
+    saw_no_process: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,9 +199,12 @@ impl World {
             },
             takeover: Takeover {
                 home: 'B',
-                known_to_b: 'B',
-                b_is_registered: false,
-                c_saw_no_process: false,
+                // The registration of member B was deleted.
+                members: [false, true].map(|is_registered| Candidate {
+                    is_registered,
+                    known_home: 'B',
+                    saw_no_process: false,
+                }),
                 both_serve: false,
             },
         }
@@ -449,28 +460,62 @@ impl Model {
         });
     }
 
-    /// A datastore, which another member takes over.
+    /// A datastore, which one member takes over from the other.
     fn takeover(&self, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
-        go("member C sees that member B has no registration", &|world| {
-            let takeover = &mut world.takeover;
-            !takeover.b_is_registered && !std::mem::replace(&mut takeover.c_saw_no_process, true)
-        });
-        go("member B registers", &|world| {
-            let takeover = &mut world.takeover;
-            // Before its first proof, it applies what is in the log.
-            takeover.known_to_b = takeover.home;
-            !std::mem::replace(&mut takeover.b_is_registered, true)
-        });
-        go("member C commits that it serves the datastore", &|world| {
-            let takeover = &mut world.takeover;
-            let may = !takeover.b_is_registered || !self.keeps(Rule::ExpectNoProcess);
-            takeover.c_saw_no_process && may && std::mem::replace(&mut takeover.home, 'C') == 'B'
-        });
-        go("member B begins a request for the datastore", &|world| {
-            let takeover = &mut world.takeover;
-            takeover.both_serve = takeover.home == 'C';
-            takeover.b_is_registered && takeover.known_to_b == 'B'
-        });
+        const STEPS: [[&str; 6]; 2] = [
+            [
+                "member B sees that member C has no registration",
+                "member B registers",
+                "member B commits that it serves the datastore",
+                "member B begins a request for the datastore",
+                "the registration of member B is deleted",
+                "member B applies the newest change",
+            ],
+            [
+                "member C sees that member B has no registration",
+                "member C registers",
+                "member C commits that it serves the datastore",
+                "member C begins a request for the datastore",
+                "the registration of member C is deleted",
+                "member C applies the newest change",
+            ],
+        ];
+        for (own, [sees, registers, commits, begins, ends, applies]) in STEPS.into_iter().enumerate() {
+            let name = ['B', 'C'][own];
+            let other = |takeover: &Takeover| takeover.members[1 - own].is_registered;
+            go(sees, &|world| {
+                let has_other = other(&world.takeover);
+                let member = &mut world.takeover.members[own];
+                member.is_registered && !has_other && !std::mem::replace(&mut member.saw_no_process, true)
+            });
+            go(registers, &|world| {
+                // Before its first proof, it applies all changes in the log.
+                let known_home = world.takeover.home;
+                let member = &mut world.takeover.members[own];
+                let is_new = !member.is_registered;
+                *member = Candidate { is_registered: true, known_home, saw_no_process: false };
+                is_new
+            });
+            go(commits, &|world| {
+                let may = !other(&world.takeover) || !self.keeps(Rule::ExpectNoProcess);
+                let member = &mut world.takeover.members[own];
+                let is_asked = member.is_registered && member.saw_no_process && member.known_home != name;
+                (member.known_home, member.saw_no_process) = (name, false);
+                // The commit compares the home, too.
+                is_asked && may && std::mem::replace(&mut world.takeover.home, name) != name
+            });
+            go(begins, &|world| {
+                let member = world.takeover.members[own];
+                world.takeover.both_serve = world.takeover.home != name;
+                member.is_registered && member.known_home == name
+            });
+            go(ends, &|world| std::mem::take(&mut world.takeover.members[own].is_registered));
+            go(applies, &|world| {
+                let home = world.takeover.home;
+                let member = &mut world.takeover.members[own];
+                member.is_registered && std::mem::replace(&mut member.known_home, home) != home
+            });
+        }
     }
 
     fn explore(&self) -> Result<usize, Vec<String>> {
