@@ -11,25 +11,21 @@ pub struct Campaign {
     pub n: u64,
 }
 
-/// The campaigns.
+/// The campaigns. Those of the interop tests name the whole workspace, so that they use the same build as `cargo xtask test`.
 pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
-    Campaign { name: "authzen", test: &["-p", "enfilade", "--test", "interop", "every_core_case"], n: 1 },
+    Campaign { name: "authzen", test: &["--workspace", "--test", "interop", "every_core_case"], n: 1 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
-    Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
-    Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
-    Campaign { name: "clocks", test: &["-p", "enfilade", "--test", "interop", "clocks"], n: 300 },
+    Campaign { name: "browser", test: &["--workspace", "--test", "interop", "names::a_browser"], n: 20 },
+    Campaign { name: "canary", test: &["--workspace", "--test", "interop", "canary"], n: 10_000 },
+    Campaign { name: "clocks", test: &["--workspace", "--test", "interop", "clocks"], n: 300 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
-    Campaign { name: "damage", test: &["-p", "enfilade", "--test", "interop", "no_damage_ends"], n: 10_000 },
-    Campaign {
-        name: "drill",
-        test: &["-p", "enfilade", "--test", "interop", "backup::a_drill"],
-        n: 1_000_000,
-    },
+    Campaign { name: "damage", test: &["--workspace", "--test", "interop", "no_damage_ends"], n: 10_000 },
+    Campaign { name: "drill", test: &["--workspace", "--test", "interop", "backup::a_drill"], n: 1_000_000 },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
     Campaign {
         name: "fleet-clients",
-        test: &["-p", "enfilade", "--test", "interop", "fleet::balanced"],
+        test: &["--workspace", "--test", "interop", "fleet::balanced"],
         n: 10_000,
     },
     Campaign { name: "fleet-model", test: &["-p", "enfilade-testkit", "--test", "fleet"], n: 1 },
@@ -57,40 +53,40 @@ pub const CAMPAIGNS: &[Campaign] = &[
         ],
         n: 1_000_000,
     },
-    Campaign { name: "idle", test: &["-p", "enfilade", "--test", "interop", "say_nothing"], n: 9_500 },
-    Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
+    Campaign { name: "idle", test: &["--workspace", "--test", "interop", "say_nothing"], n: 9_500 },
+    Campaign { name: "kill-loop", test: &["--workspace", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "lending", test: &["-p", "enfilade-testkit", "--test", "lending"], n: 1_000_000 },
-    Campaign { name: "nemesis", test: &["-p", "enfilade", "--test", "interop", "fleet::nemesis"], n: 600 },
+    Campaign { name: "nemesis", test: &["--workspace", "--test", "interop", "fleet::nemesis"], n: 600 },
     Campaign { name: "nemesis-in-process", test: &["-p", "enfilade-fleet", "--test", "nemesis"], n: 600 },
     // The size is the number of members.
-    Campaign { name: "on-fleet", test: &["-p", "enfilade", "--test", "interop", "fleet::on_fleet"], n: 1 },
-    Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
-    Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
+    Campaign { name: "on-fleet", test: &["--workspace", "--test", "interop", "fleet::on_fleet"], n: 1 },
+    Campaign { name: "operations", test: &["--workspace", "--test", "interop", "operations"], n: 10_000 },
+    Campaign { name: "page", test: &["--workspace", "--test", "interop", "page::"], n: 1 },
     // The test runs on copies of the source with a fault.
-    Campaign { name: "planted", test: &["-p", "enfilade", "--test", "interop", "fleet::nemesis"], n: 600 },
+    Campaign { name: "planted", test: &["--workspace", "--test", "interop", "fleet::nemesis"], n: 600 },
     Campaign { name: "power-cuts", test: &["-p", "enfilade", "--test", "power_cuts"], n: 100_000 },
-    Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
+    Campaign { name: "race", test: &["--workspace", "--test", "interop", "race"], n: 1_000_000 },
     Campaign {
         name: "reloads",
-        test: &["-p", "enfilade", "--test", "interop", "certificates::names_that_stay"],
+        test: &["--workspace", "--test", "interop", "certificates::names_that_stay"],
         n: 1_000,
     },
     // The test runs with an older program, which is built first.
-    Campaign { name: "rolling", test: &["-p", "enfilade", "--test", "interop", "fleet::rolling"], n: 100 },
+    Campaign { name: "rolling", test: &["--workspace", "--test", "interop", "fleet::rolling"], n: 100 },
     Campaign { name: "sessions", test: &["-p", "enfilade-testkit", "--test", "sessions"], n: 1_000_000 },
     Campaign {
         name: "squeeze",
-        test: &["-p", "enfilade", "--test", "interop", "nobody_takes_all_memory"],
+        test: &["--workspace", "--test", "interop", "nobody_takes_all_memory"],
         n: 20,
     },
     Campaign {
         name: "subrequests",
-        test: &["-p", "enfilade", "--test", "interop", "no_deleted_token_is_accepted"],
+        test: &["--workspace", "--test", "interop", "no_deleted_token_is_accepted"],
         n: 1_000_000,
     },
     Campaign { name: "swaps", test: &["-p", "enfilade-content", "--lib", "racing"], n: 1_000_000 },
     Campaign { name: "trees", test: &["-p", "enfilade-testkit", "--test", "interleaved"], n: 100_000 },
-    Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
+    Campaign { name: "timing", test: &["--workspace", "--test", "interop", "timing"], n: 135_000 },
     Campaign {
         name: "upgrade",
         test: &["-p", "enfilade-sources", "--lib", "an_upgrade_has_only_some"],
@@ -98,17 +94,17 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "uris",
-        test: &["-p", "enfilade", "--test", "interop", "the_path_that_was_judged"],
+        test: &["--workspace", "--test", "interop", "the_path_that_was_judged"],
         n: 1_000_000,
     },
     Campaign {
         name: "verdicts",
-        test: &["-p", "enfilade", "--test", "interop", "every_protocol_gives_the_same"],
+        test: &["--workspace", "--test", "interop", "every_protocol_gives_the_same"],
         n: 1_000_000,
     },
     Campaign {
         name: "well-formed",
-        test: &["-p", "enfilade", "--test", "interop", "random_bodies_come_back"],
+        test: &["--workspace", "--test", "interop", "random_bodies_come_back"],
         n: 20_000,
     },
 ];
