@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 
-/// The writes that commit a change to a store whose present records are `before`: the records of the change, their tallies, an entry of the change
+/// The writes that commit a change to a store with the present records `before`: the records of the change, their tallies, an entry of the change
 /// log, and the head. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the number that the source
 /// itself gives the commit. The writes also delete old entries of the change log, but no entry that is newer than `shipped`, the last revision that
 /// is in the audit log.
@@ -125,7 +125,7 @@ fn is_of_nobody(
 }
 
 /// Counts the records of a table in the order of their keys, and returns the tally of each group after the last record of the group. So counting a
-/// table of any size needs the tally of only one group in memory.
+/// table of any size needs only the tally of the table and the tally of one group in memory.
 pub struct Counting {
     table: Table,
     whole: Tally,
@@ -270,8 +270,8 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // In this table each record is a group of its own, so the tally is computed from the new record alone. So a write that replaces a damaged
-            // record repairs the group.
+            // The group has only this record, so its tally is computed from the new record alone. Therefore, a write that replaces a damaged record
+            // repairs the group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));

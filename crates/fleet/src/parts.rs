@@ -90,7 +90,8 @@ impl Log {
         parts.into_iter().flatten().collect()
     }
 
-    /// The operations in etcd that are needed when the entry is added. `last` is the number of the entry's last change.
+    /// The operations that the transaction must contain when the entry is added: they put `large/<n>` and delete `staging/<id>`. `last` is the number
+    /// of the entry's last change.
     pub(crate) fn names_parts(&self, encoded: &Encoded, last: Revision) -> Vec<Operation> {
         let named = encoded.parts().map(|parts| {
             let named = put(self.large_key(last), parts.id.0.to_vec());

@@ -1,4 +1,4 @@
-//! The source of a command on the machine of a member. Its changes go through the log. It works without a running server.
+//! The source of facts for a command on the machine of a member. The source adds its changes to the log, and needs no running server.
 
 use crate::log::Log;
 use crate::registration::random;

@@ -1,4 +1,4 @@
-//! Files that people edit, whose content is mirrored into other tables.
+//! Files that people edit. The records in other tables mirror the content of these files.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
