@@ -208,8 +208,8 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
 fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
     let mut provider = provider::default_provider();
     if options.ciphers.is_some() || options.ciphersuites.is_some() {
-        // `ciphersuites` sets the ciphers of TLS 1.3, and `ciphers` sets those of TLS 1.2. If one of the two options is missing, its protocol version
-        // keeps the default ciphers.
+        // `ciphersuites` sets the ciphers of TLS 1.3, and `ciphers` sets the ciphers of TLS 1.2. If one of the two options is missing, its protocol
+        // version keeps the default ciphers.
         let (mut newer, mut older): (Vec<_>, Vec<_>) =
             provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
         if let Some(wanted) = &options.ciphersuites {
@@ -302,7 +302,7 @@ mod tests {
         assert!(said.contains("contains no revocation list in PEM form"), "{said}");
     }
 
-    /// A revocation list as `openssl ca -gencrl` makes it if its configuration contains no `crlnumber`.
+    /// A revocation list as `openssl ca -gencrl` makes it if the configuration of `openssl` contains no `crlnumber`.
     const OF_VERSION_1: &str = "-----BEGIN X509 CRL-----\n\
         MIGWMD4wCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHY2xpZW50cxcNMjYxMTI2MDMx\n\
         NDQ2WhcNMjYxMjI2MDMxNDQ2WjAKBggqhkjOPQQDAgNIADBFAiA2Ux3rXxn2J+d8\n\
@@ -323,7 +323,7 @@ mod tests {
             "{of_version_1}"
         );
         assert!(of_version_1.contains("set `crlnumber` in the `openssl` configuration"), "{of_version_1}");
-        // SEQUENCE { SEQUENCE { version 2, [0] {} } } has no other field.
+        // This list is SEQUENCE { SEQUENCE { version 2, [0] {} } }. All other fields are missing.
         let damaged = said("-----BEGIN X509 CRL-----\nMAcwBQIBAaAA\n-----END X509 CRL-----\n");
         assert!(damaged.contains("crl.pem`: a revocation list in the file cannot be parsed"), "{damaged}");
     }

@@ -1,7 +1,7 @@
 //! Looks up the account of a name, and a decoy account for a name that does not exist.
 //!
 //! Every refusal does the same work: for a name that does not exist, the door does the same lookups and computes the same hash as for a name that
-//! exists. So the time of a refusal does not tell which names exist.
+//! exists. So the time of a refusal does not reveal which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -37,7 +37,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with its own name.
+/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with the name of this record.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {

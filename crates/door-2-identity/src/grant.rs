@@ -25,7 +25,7 @@ pub(crate) struct Proven {
     pub(crate) proof: Proof,
     /// The last second in which the verifier is valid.
     pub(crate) last_second: i64,
-    /// The tick until which the match of secret and verifier may be used again.
+    /// The time of the monotonic clock, in milliseconds, until which the match of secret and verifier may be used again.
     pub(crate) proven_until: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Door 2: who is this?
 //!
 //! Door 2 has these entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored
-//! facts. [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session: for a login to Identity v3 ([`Login`]), a
-//! signed request, or an OAuth consumer whose signature [`prove`] checked.
+//! facts. [`validate`] judges a session for a service that asks about the session. [`issue`] judges a new session: for a login to Identity v3
+//! ([`Login`]), a signed request, or an OAuth consumer after [`prove`] has checked its signature.
 //!
 //! Read first what a client presents ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door needs
 //! ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or

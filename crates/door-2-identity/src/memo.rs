@@ -54,13 +54,13 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key. `step` names the computation whose result is stored under the key. The memo key is a keyed digest, and the key of the
-    /// digest is random for each process.
+    /// Starts a memo key. `step` is the name of the computation; its result is stored under the key. The memo key is a keyed digest, and the key of
+    /// the digest is random for each process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }
 
-    /// The key of the verdict on a credential. The revision is not part of it.
+    /// The key of the verdict on a credential. The revision is not part of the key.
     #[inline]
     pub(crate) fn key_of(&self, ask: Ask<'_>) -> MemoKey {
         match ask {
@@ -74,7 +74,7 @@ impl IdentityMemo {
             Ask::Session(ask) => self.session.bytes(ask.token.reveal()).key(),
             Ask::Certificate(ask) => self.certificate.bytes(&ask.fingerprint).key(),
             Ask::Browser(ask) => {
-                // No application has one of the other names.
+                // No application can have an empty name or the name of the console.
                 let audience = match &ask.audience {
                     Audience::SignIn => "",
                     Audience::Application(name) => name.as_str(),

@@ -1,7 +1,7 @@
 //! The decision of door 2. The entry functions are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
-//! [`open`] and [`validate`] share their code. They use the verdict in the memo if it is of the newest revision. Otherwise they judge the credential
-//! on a view, and the memo remembers the verdict.
+//! [`open`] and [`validate`] share their code. Both functions use the verdict in the memo if the verdict is of the newest revision. Otherwise, they
+//! judge the credential on a view, and the memo remembers the verdict.
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
@@ -33,8 +33,8 @@ pub fn open(
     permit(enter(facts, now, ask, 0, context)?).map_err(Closed::Unfinished)
 }
 
-/// Judges the token of another client, for a service that asks about it. The token may have expired less than `expired_seconds` seconds ago. The
-/// result is no permit.
+/// Judges the token of another client, for a service that asks about the token. The token may have expired less than `expired_seconds` seconds ago.
+/// The result is no permit.
 ///
 /// # Errors
 /// When the token was not signed with any of the keys, or is expired or revoked, or when its user or scope is no longer valid.
@@ -146,8 +146,8 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So after many
-/// revocations, a session that is not revoked needs only a few lookups in the index.
+/// Renews the verdict on a session for this revision, if only revocations were committed since the verdict was made, and no revocation ends the
+/// session. So after many revocations, a session that is not revoked needs only a few lookups in the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,

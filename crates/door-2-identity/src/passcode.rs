@@ -16,7 +16,7 @@ const STEP_SECONDS: i64 = 30;
 /// The number of possible passcodes, which have six digits.
 const PASSCODES: u32 = 1_000_000;
 
-/// A passcode that is right and was not used before. It counts only after its use was committed.
+/// A passcode that is right and was not used before. The passcode counts only after its use was committed.
 #[derive(Clone, Debug)]
 pub struct Passcode {
     pub(crate) authid: Authid,
@@ -35,8 +35,8 @@ impl Passcode {
         &self.matched
     }
 
-    /// Checks that the use of the passcode was committed, and that its record still exists. If a credential is deleted or changed, the record of its
-    /// last use is deleted, too.
+    /// Checks that the use of the passcode was committed, and that the record of this use still exists. If a credential is deleted or changed, the
+    /// record of its last use is deleted, too.
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         for (id, step) in &self.matched {
             if view.used_step(id)?.is_none_or(|used| used < *step) {
@@ -91,7 +91,8 @@ pub fn check_passcode(
         matched.extend(right.into_iter().rfind(|step| used < Some(*step)).map(|step| (*id, step)));
     }
     if !is_usable {
-        // This does as much work as for a user with a credential of type `totp`, so that the time does not tell which users have one.
+        // This computation takes as long as the check for a user with a credential of type `totp`. So the time does not reveal which users have such
+        // a credential.
         let _ = steps_of(&[0; 20], ask, step.saturating_sub(previous)..=step);
     }
     let account = account.ok_or_else(|| Refusal::Unknown(authid.clone()))?;

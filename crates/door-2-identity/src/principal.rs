@@ -124,7 +124,7 @@ mod tests {
     fn the_weight_of_a_principal_has_everything_it_lists() {
         let weight = |sids, groups, gids| principal(sids, groups, gids).heap_bytes();
         let none = weight(0, 0, 0);
-        // The table of an empty set has one slot; that of eight SIDs has 32.
+        // The table of an empty set has one slot; the table of a set of eight SIDs has 32 slots.
         assert_eq!(none, size_of::<u64>());
         assert_eq!(weight(0, 3, 0) - none, 3 * size_of::<GroupId>());
         assert_eq!(weight(0, 0, 5) - none, 5 * size_of::<u32>());

@@ -1,5 +1,5 @@
-//! Determines the principal of a user or token without a credential. Explanations and reviews need this, and so do locks whose owner makes no request
-//! at present. The principals that this module returns get no permit.
+//! Determines the principal of a user or token without a credential. Explanations and reviews need such principals, and so do locks of users who make
+//! no request at present. The principals that this module returns get no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;

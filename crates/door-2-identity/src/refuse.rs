@@ -86,7 +86,7 @@ pub enum Refusal {
         /// Seconds since the token expired.
         seconds: i64,
     },
-    /// A token whose issue time is in the future.
+    /// A token with an issue time in the future.
     #[error(
         "the token was not issued by this server, and its issue time is {seconds} s ahead of this server's clock. After a revocation, new tokens of a server are up to a minute ahead, so try again after a minute. If the token is still refused, synchronise the clocks of all servers"
     )]
@@ -128,7 +128,7 @@ pub enum Refusal {
     /// The signature was not made with the EC2 key of the request, or the key does not exist.
     #[error("the signature was not made with the EC2 key of the request, or the key does not exist")]
     WrongSignature,
-    /// An OAuth 1.0a request whose signature, token, verifier, time or nonce is not accepted.
+    /// An OAuth 1.0a request with a signature, token, verifier, time or nonce that is not accepted.
     #[error("the OAuth request is not accepted: {0}")]
     NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
@@ -350,7 +350,7 @@ mod tests {
         let authid: Authid = "alice@local".parse().unwrap();
         let (who, why, what) = (|| authid.clone(), || String::new(), "the user");
         let facts = || SourceError::Unavailable(why());
-        // A client that guesses names and secrets gets these.
+        // A client that guesses names and secrets gets these refusals.
         let failures = [
             ("ID04", Refusal::Unknown(who())),
             ("ID04", Refusal::NoPassword(who())),

@@ -92,8 +92,8 @@ pub enum Opener {
     AccessToken(AccessTokenId),
 }
 
-/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. The caller chooses it at random, as for
-/// an issued session, because a fixed id could have a mark.
+/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. The caller chooses this audit id at
+/// random, as for an issued session, because a fixed id could have a mark.
 ///
 /// # Errors
 /// The refusal that the issue of the session would get.
@@ -140,8 +140,8 @@ pub fn check_opener(
     };
     let (account, _) = judge_claim(view, now, &claim, revocations)?;
     match opener {
-        // The user's rules for multi-factor authentication concern a session that a consumer gets. They are not checked for an application
-        // credential, because a client can also use it without a session.
+        // The user's rules for multi-factor authentication concern a session that a consumer gets. These rules are not checked for an application
+        // credential, because a client can also use an application credential without a session.
         Opener::AccessToken(_) if can_complete(view, &user, methods)? => Ok(()),
         Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),
         Opener::Credential(_) | Opener::Trust(_) | Opener::Key(_) => Ok(()),

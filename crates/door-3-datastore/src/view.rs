@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[repr(C)]
 pub struct Known {
     /// The datastore has no maintenance mode, no mount point and no error in its section. So only an error of `datastore.cfg` as a whole can close
-    /// it.
+    /// the datastore.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,

@@ -45,7 +45,7 @@ pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
 pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
 /// The cookie of a browser's session at the console.
 pub const CONSOLE_COOKIE: &str = "__Host-enfilade-console";
-/// The cookie that connects a one-time code with the browser that asked for the code. The cookie is not a credential.
+/// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
 /// The credential of a visitor, in a request to this application about which a proxy asks. All cookies except [`APPLICATION_COOKIE`], and the header
@@ -607,8 +607,8 @@ mod tests {
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
         }
-        // The application can say whether the cookie or the header counts. If the cookie counts, several headers do not matter. Several cookies are
-        // always refused.
+        // A setting of the application determines whether the cookie or the header counts. If the cookie counts, several headers do not matter.
+        // Several cookies are always refused.
         let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
         let both = [("cookie", good), ("authorization", basic)];
         let headers = [both[0], both[1], ("x-auth-token", "t")];

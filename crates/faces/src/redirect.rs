@@ -22,7 +22,7 @@ pub struct Redirect {
     pub challenge: Challenge,
 }
 
-/// Returns the content of the challenge file for a token, which is one word.
+/// Returns the content of the challenge file for a token. A token is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
 /// The client already uses HTTPS, through a proxy. A redirect to HTTPS would lead back to the same proxy.

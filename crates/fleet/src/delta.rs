@@ -38,7 +38,7 @@ impl Log {
         read(self.delta_key(), Vec::new())
     }
 
-    /// The Δ of the fleet. `found` must contain all rows that a transaction with [`Log::reads_delta`] has read.
+    /// The Δ of the fleet. `rows` must contain all rows that a transaction with [`Log::reads_delta`] has read.
     pub(crate) fn delta_in<'r>(
         &self,
         rows: impl IntoIterator<Item = &'r KeyValue>,

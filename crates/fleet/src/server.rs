@@ -32,8 +32,8 @@ const REAP_TICKS: u32 = 5;
 const TRIM_TICKS: u32 = 50;
 /// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// The same limit for a log of few changes: twice the size of the largest change, so that a member that was disconnected for a short time still finds
-/// this change.
+/// The same limit for a log of few changes: twice the size of the largest change, so that a member still finds this change after a short
+/// interruption.
 const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
 /// A log with at most this number of changes counts as a log of few changes.
 const FEW: u64 = 1_000;
@@ -367,8 +367,7 @@ impl Follower {
             let is_of_this_member = looked.as_ref().is_err_and(ReplicaError::is_of_this_member);
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
             if is_of_this_member {
-                // An error with a cause in this member persists. Without the pause, repeated attempts to apply a large change would be a load for
-                // etcd.
+                // An error with a cause in this member persists. Without the pause, repeated attempts would be a load for etcd.
                 tokio::time::sleep(AGAIN).await;
             }
         }
@@ -408,8 +407,7 @@ impl Follower {
         }
     }
 
-    /// Asks for the end of the log, and applies the changes up to this end. In some ticks, also renews the beat, looks for processes without a beat,
-    /// and trims the log.
+    /// Applies the log up to its present end. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
     async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
         let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
@@ -496,8 +494,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Checks that this process uses the newest keys of sessions. Otherwise, this process gets no proof (rule 3), because an attacker may have an
-    /// older key.
+    /// Checks that this process uses the newest keys of sessions. Otherwise, gets no proof (rule 3): an attacker may have an older key.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
         let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
@@ -557,8 +554,8 @@ impl Follower {
     }
 }
 
-/// The value that [`Source::at`] returns without a proof. No view has this revision. So no remembered verdict is used, and the reader opens a view.
-/// If there is still no proof, the reader gets an error and no view.
+/// The value that [`Source::at`] returns without a proof. No view has this revision. So the reader uses no remembered verdict, and opens a view,
+/// which is an error without a proof.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
 impl Source for Server {

@@ -203,7 +203,7 @@ impl Scope<'_> {
     }
 }
 
-/// Reads MessagePack (spec 2.0). A value whose length exceeds the rest of the payload is malformed.
+/// Reads MessagePack (spec 2.0). A value with a length that exceeds the rest of the payload is malformed.
 struct Reader<'p>(&'p [u8]);
 
 impl<'p> Reader<'p> {

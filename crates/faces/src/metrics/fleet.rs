@@ -21,7 +21,7 @@ pub struct FleetState {
     pub acknowledged_millis: u64,
 }
 
-/// Returns the state. It is called for each answer of `/metrics`.
+/// Returns the state. The function is called for each answer of `/metrics`.
 pub(super) type Ask = Box<dyn Fn() -> FleetState + Send + Sync>;
 
 impl Metrics {
