@@ -139,7 +139,7 @@ impl Policy {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
         // If clients may present certificates, no tickets are issued. So each connection needs a full handshake, which checks the client's
-        // certificate again: it may have expired or been revoked since the last handshake.
+        // certificate again: the certificate may have expired or been revoked since the last handshake.
         match options.verify {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
@@ -157,8 +157,8 @@ impl Policy {
     }
 
     /// Whether a handshake under this policy would accept the client certificate in `pem` at the time `now`, in seconds since the epoch. The client
-    /// certificate is the first certificate in `pem`, and the others are its chain. The error is the reason why the handshake would fail. `None` if
-    /// clients are not asked for certificates.
+    /// certificate is the first certificate in `pem`, and the other certificates are its chain. The error is the reason why the handshake would fail.
+    /// `None` if clients are not asked for certificates.
     pub fn accepts(&self, pem: &[u8], now: i64) -> Option<Result<(), String>> {
         let verifier = self.clients.as_ref()?;
         let mut chain = CertificateDer::pem_slice_iter(pem).flatten();

@@ -452,7 +452,7 @@ mod tests {
         let again = libxcrypt(&pairs);
         assert_eq!(pairs.len(), 9);
         for ((_, hash), again) in pairs.iter().zip(&again) {
-            // The library makes salts of 22 characters, of which both implementations of SHA-crypt use 16.
+            // The library makes salts of 22 characters. For SHA-crypt, the library and libxcrypt use only 16 of these characters.
             let digest = |hash: &str| hash.rsplit('$').next().map(str::to_owned);
             assert_eq!(digest(hash), digest(again), "{hash} {again}");
         }

@@ -90,7 +90,7 @@ pub fn issue(
             judge_claim(view, now, &claim, revocations).map(until_the_account_ends)
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
-        // An access token is for one project. If the request names another scope, it is refused.
+        // An access token is for one project. A request that names another scope is refused.
         Basis::Access(proof, receipt, wanted) => {
             match (oauth::judge(view, now, issued_at, (proof, receipt), lifetime, own, revocations)?, wanted)
             {

@@ -1,4 +1,4 @@
-//! The principal: all that the later doors know of a client.
+//! The principal: the data about a client that the later doors use.
 
 use crate::sid_set::SidSet;
 use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, UserId};

@@ -72,7 +72,7 @@ pub(crate) fn judge(
 }
 
 /// For a refusal that does not depend on the secret, does the same work as for a wrong secret. If this work is a slow hash, the hash costs as much as
-/// the real one, and no secret matches it. So no match is remembered.
+/// the real hash, and no secret matches this hash. So no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,

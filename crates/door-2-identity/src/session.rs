@@ -26,7 +26,7 @@ impl Methods {
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
-    /// By a passcode. Keystone has no default bit for this method, so it has the bit after [`Methods::EC2_KEY`].
+    /// By a passcode. Keystone has no default bit for this method, so this server uses the bit after [`Methods::EC2_KEY`].
     pub const TOTP: Methods = Methods(1 << 7);
 
     /// The methods with which a user authenticates in person: `external`, `password`, `token`, `mapped` and `totp`.

@@ -92,7 +92,7 @@ pub fn redirect(to: &str) -> Answer {
     answer
 }
 
-/// Adds a cookie that scripts cannot read, and that a browser sends with a request from a page of another site only if this request opens a page of
+/// Adds a cookie that scripts cannot read. A browser sends the cookie with a request from a page of another site only if the request opens a page of
 /// this host (RFC 6265bis §5.6.7).
 pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     let cookie =

@@ -118,7 +118,7 @@ fn not_passed(why: &str, mut trace: Trace) -> Answer {
     answer
 }
 
-/// Writes the request in the form in which one server sends it to another, and adds the facts that this server knows about the client.
+/// Writes the request in the form in which one server sends it to another, and adds the data that this server has about the client.
 fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Trace) -> Option<()> {
     // In HTTP/2 the target contains the host. If the target and `Host` both contain a host, the target counts (RFC 9112 §3.2.2).
     let host = match request.uri().authority() {

@@ -27,7 +27,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id that is accepted from a proxy, in bytes.
 const PROXY_ID_BYTES_MAX: usize = 128;
 
-/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if it contains other characters than
+/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if the id contains other characters than
 /// letters, digits, `-`, `.` and `_`.
 fn request_id_of(headers: &HeaderMap) -> Word {
     let is_word = |id: &&str| {

@@ -104,7 +104,7 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
 }
 
 /// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8, a flag
-/// before this field says whether the field is present, because another field follows.
+/// before this field indicates whether the field is present, because another field follows.
 fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     from.fixed::<16>()?;

@@ -180,8 +180,8 @@ impl Table {
     }
 
     /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies
-    /// are in a separate table. In the table of the other tallies, they would make the B-tree deeper and so slow down almost every lookup, because
-    /// almost every lookup reads a tally.
+    /// are in a separate table. In the table of the other tallies, these tallies would make the B-tree deeper. So they would slow down almost every
+    /// lookup, because almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
             Table::Revocations | Table::Reverse | Table::BrowserSessions => Table::RevocationTallies,

@@ -65,7 +65,7 @@ pub struct Tls {
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,
-    /// The number of calls that were not answered. Modulo the number of machines, it is the index of the machine to which calls go.
+    /// The number of calls that were not answered. This number, modulo the number of machines, is the index of the machine to which calls go.
     asked: Arc<AtomicUsize>,
 }
 
@@ -103,7 +103,7 @@ impl Etcd {
     }
 
     /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most` of them. If `end` is empty, only `key` is read. A
-    /// majority of etcd's machines must confirm the answer, so it contains every write that was acknowledged earlier.
+    /// majority of etcd's machines must confirm the answer, so the answer contains every write that was acknowledged earlier.
     pub(crate) async fn read(
         &self,
         key: Vec<u8>,

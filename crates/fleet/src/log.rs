@@ -336,8 +336,8 @@ impl Log {
         Ok(appended?.head)
     }
 
-    /// Encodes changes for an entry. Large changes are written to etcd in parts. If the caller does not commit them, it calls [`Log::discard`], which
-    /// deletes the parts.
+    /// Encodes changes for an entry. Large changes are written to etcd in parts. If the caller does not commit these changes, the caller must call
+    /// [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
     /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. No change was

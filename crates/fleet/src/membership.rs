@@ -40,7 +40,7 @@ pub struct Running {
     pub applied: Option<Revision>,
     /// The newest format that the process reads. `None` if the process has no beat, or if its program is so old that it does not report this format.
     pub reads: Option<u32>,
-    /// A digest of the keys of sessions that the process uses. `None` if it has no keys, or has not reported them yet.
+    /// A digest of the keys of sessions that the process uses. `None` if the process has no keys, or has not reported its keys yet.
     pub keys: Option<KeysDigest>,
 }
 
@@ -183,8 +183,8 @@ impl Log {
         Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// Makes the member `name` the files member instead of `before`. `None` stands for no member. Between two files members there must be a time
-    /// without a files member, so that all earlier proofs end: Δ and a tenth of Δ ([`Log::delta`]).
+    /// Makes the member `name` the files member instead of `before`. `None` means no member. Between two files members there must be a time without a
+    /// files member, so that all earlier proofs end: Δ and a tenth of Δ ([`Log::delta`]).
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if `before` is not the files member. When etcd does not
@@ -204,8 +204,8 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like those of every
-    /// process without a beat (rules 7 and 8). Until then, acknowledgements still wait for these processes (rule 5).
+    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like the registrations of
+    /// all processes without a beat (rules 7 and 8). Until then, acknowledgements still wait for these processes (rule 5).
     ///
     /// # Errors
     /// When etcd does not answer.

@@ -33,7 +33,7 @@ const KEYS_AT_ONCE: i64 = 4_096;
 const VERSION: u8 = 1;
 
 impl Log {
-    /// Writes changes to etcd in parts. If the caller does not commit the changes, it calls [`Log::discard`], which deletes the parts.
+    /// Writes changes to etcd in parts. If the caller does not commit the changes, the caller must call [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
@@ -188,7 +188,8 @@ impl Log {
         self.key("part", &format!("{}/{nth:02}", id.text()))
     }
 
-    /// The key of `large/<n>`. It has the same form as the key of an entry, so that both are deleted up to the same number.
+    /// The key of `large/<n>`. It has the same form as the key of an entry, so that the trimming of the log deletes the records `large/<n>` and the
+    /// entries up to the same number.
     pub(crate) fn large_key(&self, last: Revision) -> Vec<u8> {
         self.key("large", &format!("{:020}", last.0))
     }

@@ -285,7 +285,7 @@ struct Author {
 }
 
 impl Author {
-    /// Makes the changes, one after the other, until all senders of changes are gone.
+    /// Makes the changes in their order, until all senders of changes are gone.
     async fn run(&self, inbox: &mut UnboundedReceiver<Order>) {
         while let Some(order) = inbox.recv().await {
             self.make(order).await;
@@ -329,7 +329,7 @@ struct Follower {
     incarnation: Option<[u8; 16]>,
     /// The last change that this process has reported to etcd as applied.
     reported: Revision,
-    /// Whether etcd has the record which says that this process follows the edited files.
+    /// Whether etcd has the record `following` of this process.
     said_files: bool,
     /// The digest of keys that this process has reported to etcd.
     said_keys: Option<KeysDigest>,
@@ -430,7 +430,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // The report comes first, because an acknowledgement may wait for it if a direct connection broke unnoticed.
+        // The report comes first, because an acknowledgement may wait for this report if a direct connection broke unnoticed.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {
@@ -454,7 +454,7 @@ impl Follower {
             // The record may have had the lease of another process of this machine. When that process ended, etcd deleted the record.
             false => self.said_files = false,
         }
-        // The files member is stored before the proof, because a request reads it after the proof.
+        // The files member is stored before the proof, because a request reads the files member after the proof.
         self.state.files.set(proof.files_member);
         self.look_at_keys(proof.keys)?;
         self.state.prove(question, asked);

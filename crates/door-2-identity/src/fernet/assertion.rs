@@ -2,7 +2,7 @@
 //!
 //! The key of assertions is derived from a Fernet key. So the key of assertions changes with each rotation of the Fernet keys, and all servers with
 //! the same Fernet keys make the same signatures. The public key that belongs to the staged key is published, too. So an application has this public
-//! key before the first assertion is signed with its private key.
+//! key before the first assertion is signed with the matching private key.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};

@@ -5,7 +5,7 @@ use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// A result that knows how much memory it takes on the heap.
+/// A result that can report how much memory it takes on the heap.
 pub trait Weigh {
     /// The bytes that the result takes on the heap, in addition to its own size.
     fn heap_bytes(&self) -> usize;

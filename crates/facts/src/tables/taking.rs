@@ -81,7 +81,7 @@ fn project(before: &Project, after: &Project) -> bool {
         && *after == Project { enabled: after.enabled, ..before.clone() }
 }
 
-/// A new password that replaces an old one gives no right: it keeps out a person who knows the old password.
+/// A new password that replaces an old one gives no right: the new password keeps out a person who has the old password.
 fn user(before: &User, after: &User) -> bool {
     let same = User {
         enabled: after.enabled,
@@ -117,7 +117,7 @@ fn role(before: &NamedRole, after: &NamedRole) -> bool {
         && *after == NamedRole { implies: after.implies.clone(), ..before.clone() }
 }
 
-/// When a trust is used, only the number of its remaining uses changes: it gets smaller.
+/// When a trust is used, only the number of its remaining uses changes: the number gets smaller.
 fn trust(before: &Trust, after: &Trust) -> bool {
     let is_less = before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
@@ -135,7 +135,7 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
     before.step <= after.step
 }
 
-/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because its user was
+/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because the user was
 /// admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);

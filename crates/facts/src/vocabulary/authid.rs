@@ -1,8 +1,8 @@
 //! The names with which clients authenticate, and the spelling of these names in one line: `user@realm`, or for a token `user@realm!name`.
 //!
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
-//! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text
-//! has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
+//! percent-encoded, and a `%` is written before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no
+//! text has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
 //! invisible characters is also encoded, because a person cannot copy these characters. Only the files of Proxmox contain names of these two kinds as
 //! they are ([`Authid::to_proxmox`]).
 

@@ -208,7 +208,7 @@ pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     }
 }
 
-/// Percent-decodes one name. An encoded slash becomes part of the name, and [`check_entry_name`] refuses it.
+/// Percent-decodes one name. An encoded slash becomes part of the name, and [`check_entry_name`] refuses this name.
 fn decode(encoded: &str) -> Result<String, PathRefused> {
     let bytes = percent_decoded(encoded.as_bytes()).ok_or(PathRefused::Escape)?;
     String::from_utf8(bytes).map_err(|_| PathRefused::Encoding)
