@@ -54,8 +54,8 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key. `step` is the name of the computation; its result is stored under the key. The memo key is a keyed digest, and the key of
-    /// the digest is random for each process.
+    /// Starts a memo key. `step` is the name of a computation. The result of this computation is stored under the key. The memo key is a keyed
+    /// digest, and the key of the digest is random for each process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }

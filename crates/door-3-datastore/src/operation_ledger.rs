@@ -549,7 +549,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Sometimes another thread drops the guard than the thread that entered.
+                        // Sometimes the guard is dropped by another thread than the thread that called `enter`.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -615,8 +615,7 @@ mod tests {
             change_beside_operation(false);
         }
 
-        /// Two operations are counted together. Another thread subtracts each operation than the thread that added the operation. In the end the
-        /// count is zero.
+        /// Two operations are counted together. One thread adds each operation, and another thread subtracts it. In the end the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -34,7 +34,7 @@ use crate::vocabulary::LONG;
 /// | 10 | the tallies of revocations are in a separate table |
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
-/// | 13 | the record of an application can contain which credential counts if a request has a cookie and a header |
+/// | 13 | the record of an application can contain the choice of the credential that counts if a request has a cookie and a header |
 /// | 14 | the profile of a datastore can contain the members of a fleet that may serve the datastore; the log of a fleet can have entries in parts |
 pub const FORMAT: u32 = 14;
 /// The oldest format that can be upgraded.

@@ -494,7 +494,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Checks that this process uses the newest keys of sessions. Otherwise, gets no proof (rule 3): an attacker may have an older key.
+    /// Checks that this process uses the newest keys of sessions. Otherwise the process gets no proof (rule 3): an attacker may have an older key.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
         let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
@@ -554,8 +554,8 @@ impl Follower {
     }
 }
 
-/// The value that [`Source::at`] returns without a proof. No view has this revision. So the reader uses no remembered verdict, and opens a view,
-/// which is an error without a proof.
+/// The value that [`Source::at`] returns without a proof. No view has this revision. So the reader uses no remembered verdict, and opens a view.
+/// Without a proof, this is an error.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
 impl Source for Server {

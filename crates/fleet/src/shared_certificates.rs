@@ -1,6 +1,6 @@
 //! The certificates that all members serve. These certificates are not facts, are not in the log, and are no condition of a proof: if a member cannot
-//! use one of the certificates, the member still grants requests, and only does not serve this certificate. The certificates in etcd are encrypted,
-//! and this crate does not decrypt them.
+//! use one of the certificates, the member still grants requests, but does not serve this certificate. The certificates in etcd are encrypted, and
+//! this crate does not decrypt them.
 //!
 //! ```text
 //! certificates/id     the id of the newest set of certificates
