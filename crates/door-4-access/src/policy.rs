@@ -11,7 +11,7 @@ use enfilade_identity::{Principal, Scope, Session};
 pub enum Who {
     /// Every session.
     Anybody,
-    /// Role `admin`, on anything.
+    /// Role `admin`, in any scope that the rule accepts ([`Rule::scopes`]).
     Admin,
     /// Role `reader` on the system.
     SystemReader,

@@ -42,8 +42,8 @@ pub fn set_acl_as_operator(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal>
 /// Writes the first ACL of a datastore's root directory.
 ///
 /// # Refuses
-/// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when it has an
-/// ACL.
+/// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when the
+/// directory has an ACL.
 pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     let node = root.find(&StorePath::root(), Blocking)?;
     if anything_in(&node)? {
@@ -111,7 +111,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(node, ours, acl, properties) {
         Ok(()) => {
-            // The ACL in `user.` is removed. Otherwise it would apply again after a program removed the ACL in `security.`.
+            // The ACL in `user.` is removed. Otherwise the ACL in `user.` would apply again after a program removed the ACL in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }

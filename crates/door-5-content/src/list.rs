@@ -178,8 +178,8 @@ impl Listing {
     }
 
     /// Reads ACLs by name, for entries whose metadata was not read. To open the entries would take twice as long as to read the ACLs by name. If no
-    /// change of an entry was reported, its name still leads to the object that was listed. The ACLs of all other entries stay unread. An entry
-    /// without an ACL stays unread, too, because its mode is not known.
+    /// change of an entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays
+    /// unread. An entry without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
@@ -235,8 +235,8 @@ impl Listing {
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], but each entry whose metadata has to be read is opened with [`Listing::look`], which also reads the ACL of the
-    /// entry.
+    /// As [`Listing::next_batch`], but if the metadata of an entry has to be read, the entry is opened with [`Listing::look`], which also reads the
+    /// ACL of the entry.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].

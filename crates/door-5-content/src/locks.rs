@@ -183,7 +183,7 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// The locks that conflict with the requested one.
+    /// The locks that conflict with the requested lock.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be read.

@@ -405,7 +405,7 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
 
 /// The object that a request acts on or creates.
 struct FoundOrNew {
-    /// The object that has the deciding roles and the deciding ACL.
+    /// The object on which door 4 judges the request: the target, or the directory in which the request creates the target.
     judged: (StorePath, Subject),
     /// The kind of object that the request creates; `None` if the object exists already.
     creates: Option<NodeKind>,
@@ -421,8 +421,8 @@ impl FoundOrNew {
     }
 }
 
-/// The deepest path on which a role can permit the request, if nothing was opened yet. If a request for the right can create the target, this path is
-/// the folder of the target.
+/// The deepest path on which a role can permit the request, if no object was opened yet. If a request for the right can create the target, this path
+/// is the folder of the target.
 fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
     let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
     above.unwrap_or_else(|| path.clone())

@@ -153,7 +153,7 @@ impl Visit {
         found.ok().flatten()
     }
 
-    /// The member of the fleet whose edited files the fleet follows, if this member is another machine.
+    /// The files member of the fleet, if this member is another machine.
     pub fn files_elsewhere(&self) -> Option<String> {
         self.house.datastores_at()
     }
@@ -259,7 +259,7 @@ impl Stay {
         Ok(Found { node, subject, permit })
     }
 
-    /// Asks door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
+    /// Asks door 4, on a fresh view, about a target. The caller has just read the ACL of the target from its descriptor.
     ///
     /// # Errors
     /// The refusal of door 4. The refusal of door 2 or 3 if that door no longer admits the visitor.

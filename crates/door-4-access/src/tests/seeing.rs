@@ -317,8 +317,8 @@ proptest! {
         let directory = if in_root { StorePath::root() } else { path("dir") };
         let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
         let seen = case(&facts, &who, |case| case.see(&directory, &children)).unwrap();
-        // The listing and the single requests below share a memo. So the listing must remember results that are right for the requests, and the
-        // requests results that are right for the listing.
+        // The listing and the single requests below share a memo. So the results that the listing remembers must be right for the requests, and the
+        // results that the requests remember must be right for the listing.
         let shared = memo();
         let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);
