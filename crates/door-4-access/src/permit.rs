@@ -99,7 +99,7 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// Whether the caller may make the call only because every session may make it. Then a list contains only the caller's own resources.
+    /// Whether the caller may make the call only because every session may make it. In this case a list contains only the caller's own resources.
     pub fn is_for_anybody(&self) -> bool {
         self.by == Who::Anybody
     }

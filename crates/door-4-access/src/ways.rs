@@ -17,8 +17,8 @@ const ENDS_MAX: usize = 1_000;
 /// The objects to which ways lead from a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The paths on which roles let the principal in, in the order of the paths. If one such path is below another such path, only the upper path is
-    /// in the list.
+    /// The paths on which roles let the principal in, in the order of the paths. If one of these paths is below another of these paths, only the
+    /// upper path is in the list.
     pub ends: Vec<StorePath>,
     /// Whether roles let the principal in on further paths below the directory, which `ends` does not contain.
     pub is_cut: bool,

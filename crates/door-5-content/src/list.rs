@@ -177,9 +177,9 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, for entries whose metadata was not read. To open the entries would take twice as long as to read the ACLs by name. If no
-    /// change of an entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays
-    /// unread. An entry without an ACL stays unread, too, because its mode is not known.
+    /// Reads ACLs by name, for entries without metadata. To open the entries would take twice as long as to read the ACLs by name. If no change of an
+    /// entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays unread. An entry
+    /// without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();

@@ -88,8 +88,8 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Whether the name is free is checked here, because otherwise a client could send a whole file before the upload is refused. It is checked
-        // again when the upload is finished.
+        // This code checks whether the name is free, because otherwise a client could send a whole file before the upload is refused. The name is
+        // checked again when the upload is finished.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }

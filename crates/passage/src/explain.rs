@@ -1,8 +1,8 @@
 //! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
 //! `reach.rs`), and records the answers of the doors. Door 4 grants no permit for an explanation.
 //!
-//! The principal of an explanation is the principal that a request would have with the password of the named user, with the secret of the named token
-//! or application credential, or in a session of the user for the named project.
+//! The principal of an explanation is the principal of a request with one of these credentials: the password of the named user, the secret of the
+//! named token or application credential, or a session of the user for the named project.
 
 mod applications;
 
@@ -67,7 +67,7 @@ pub enum Remedy {
     OfProject(ProjectId),
     /// This role on this project is needed. It is the least role that grants the rights.
     RoleOnProject(ProjectId, &'static str),
-    /// A new application credential for this project with this role is needed: the roles of an existing one cannot be changed.
+    /// A new application credential for this project with this role is needed: the roles of an existing credential cannot be changed.
     NewCredential(ProjectId, &'static str),
     /// The role NoAccess on the path must be removed from these users and tokens. As long as they have NoAccess, no other role on the path has an
     /// effect for them.

@@ -1,4 +1,4 @@
-//! The gate of slow hashes. It computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
+//! The gate of slow hashes. The gate computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
 //! computation.
 //!
 //! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a waiting computation: the gate selects the

@@ -237,7 +237,7 @@ impl Stay {
     /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. The other errors are those of [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. Otherwise as [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,

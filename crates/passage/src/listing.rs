@@ -147,7 +147,7 @@ fn looked_at(house: &House) -> LookedAt<'_> {
     LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
 }
 
-/// The name and the subject of an entry. Door 4 judges the entry by them.
+/// The name and the subject of an entry. Door 4 judges the entry by its name and its subject.
 fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
 }

@@ -335,7 +335,7 @@ impl Inside for Stay {
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
 /// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The results are used only for one
-/// response. They are forgotten when the facts change, and after a second.
+/// response. The results are forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

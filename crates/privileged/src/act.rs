@@ -84,7 +84,7 @@ impl Acting {
         Ok(())
     }
 
-    /// Refuses every descriptor except that of a file or directory in the mount of a root.
+    /// Refuses every descriptor, except a descriptor of a file or directory in the mount of a root.
     fn file(&self, file: BorrowedFd<'_>) -> io::Result<Stat> {
         // If a descriptor was opened with `O_PATH`, the kernel did not check whether the process may access the file.
         if fcntl_getfl(file)?.contains(OFlags::PATH) {

@@ -75,7 +75,7 @@ pub struct Status {
 /// The options with which a store is opened. All processes that use a store must open it with the same options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The id of the group whose members share the store; `None` if only its owner uses it.
+    /// The id of the group of the users who share the store; `None` if only its owner uses the store.
     pub group: Option<u32>,
     /// The greatest length of the store's file, in bytes. If it is `None`, the limit is 64 GiB, or less if the address space is limited.
     pub map_bytes: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Closed {
 }
 
 impl Lmdb {
-    /// Keeps other processes out of a store that is about to be moved.
+    /// Prevents other processes from opening a store that is about to be moved.
     ///
     /// # Errors
     /// When a process has the store open.

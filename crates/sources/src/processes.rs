@@ -1,4 +1,4 @@
-//! Numbers that each server process of the machine publishes. The other processes can read them as long as the process runs.
+//! Numbers that each server process of the machine publishes. The other processes can read the numbers as long as the process runs.
 //!
 //! Each process has its own file in a common directory, and maps this file. The process locks its file with `flock`. The kernel releases the lock at
 //! the end of the process, even if it was killed. A file without a lock is ignored. Files are not identified by process ids, because the kernel can

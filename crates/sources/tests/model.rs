@@ -156,7 +156,7 @@ fn directory() -> PathBuf {
 
 const CASES: usize = 100_000;
 
-/// Makes random changes one after the other. They are the same in every run.
+/// Makes random changes, which are the same in every run.
 #[test]
 fn sources_do_what_a_map_does() {
     let path = directory();

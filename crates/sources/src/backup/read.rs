@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A backup whose manifest was read.
+/// A backup with its manifest, which was read already.
 pub struct Backup {
     /// The manifest of the backup.
     pub manifest: Manifest,
@@ -18,7 +18,7 @@ pub struct Backup {
 /// The place of a backup's files.
 enum Files {
     Directory(PathBuf),
-    /// A reader at the beginning of the archive. It reads the manifest a second time.
+    /// A reader at the beginning of the archive. The manifest is read a second time with this reader.
     Archive(Box<dyn Read>),
 }
 

@@ -231,7 +231,7 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     }
 }
 
-/// Edits the sections of a file whose lock the caller holds ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
+/// Edits the sections of a file. The caller holds the lock of the file ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
 ///
 /// # Errors
 /// When the file cannot be read, a section cannot be printed, or `change` refuses. In this case nothing is edited.

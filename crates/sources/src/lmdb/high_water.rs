@@ -60,8 +60,8 @@ impl HighWater {
         std::fs::read(path).is_ok_and(|bytes| is_zero(bytes.strip_prefix(&MAGIC).unwrap_or(&bytes)))
     }
 
-    /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to those of
-    /// the old file. From now on the new file is used, because other processes write acknowledged revisions into it.
+    /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to the
+    /// numbers of the old file. From now on the new file is used, because other processes write acknowledged revisions into it.
     ///
     /// # Errors
     /// When the new file cannot be opened or made, or belongs to another store. In this case the old file is still used.

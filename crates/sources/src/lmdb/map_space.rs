@@ -1,5 +1,5 @@
 //! Limits the use of the map. The last part of the map is reserved for changes that take rights away: it must be possible to disable a user or to
-//! revoke a session before an operator has made room. Within this part, the very last part is reserved for such changes by administrators, because
+//! revoke a session before an operator has made room. The end of this part is reserved for changes by administrators that take rights away, because
 //! users could fill the map by revoking their own tokens.
 
 use super::bounds::{Bound, GIVING, bound_of};
@@ -44,7 +44,7 @@ impl Environment {
         Ok(space)
     }
 
-    /// Returns an error if there is no space for a change of this requester with this effect, whose records have this many bytes.
+    /// Returns an error if there is no space for a change of this requester with this effect. The records of the change have `bytes` bytes.
     pub(super) fn has_room_for(
         &self,
         requester: Requester,

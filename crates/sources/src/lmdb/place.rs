@@ -24,7 +24,7 @@ pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which a compaction writes the new store, while no other process has the store open.
 pub(super) const COMPACTING: &str = "compacting";
-/// All files of the store: those of LMDB, and those of this program.
+/// All files of the store: the files of LMDB, and the files of this program.
 const FILES: [&str; 7] =
     ["data.mdb", LOCK_FILE, HIGH_WATER, MIRROR_LEADER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// The magic numbers of NFS, SMB, CIFS, SMB2, 9P, Ceph and AFS (linux/magic.h).

@@ -24,7 +24,7 @@ fn damaged<T>(number: u64, why: &str) -> Walked<T> {
 #[derive(Clone, Copy)]
 struct Place {
     what: What,
-    /// The number of levels below this one.
+    /// The number of levels below the page.
     below: u16,
 }
 
