@@ -37,8 +37,8 @@ impl Lmdb {
         written.map_err(|why| failed(&why))?.map_err(|why| failed(&why))
     }
 
-    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision and
-    /// records. Other processes can read and write meanwhile.
+    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision
+    /// and records. Other processes can read and write meanwhile.
     ///
     /// # Errors
     /// When the store cannot be read, or the file cannot be written.
