@@ -175,7 +175,7 @@ impl<'c> ManyUses<'c> {
     }
 }
 
-/// The kind of the credential that was proven. A client certificate is an API token.
+/// The kind of the credential that was proven. A client certificate counts as an API token.
 fn kind_of(identity: &IdentityPermit) -> CredentialKind {
     match (identity.session(), identity.token()) {
         (Some(_), _) => CredentialKind::Session,

@@ -92,7 +92,7 @@ impl Weigh for KnownApplication {
     }
 }
 
-/// The nodes below a datastore's node on which roles let a principal in.
+/// Of the nodes below the node of a datastore, the nodes on which roles let a principal in.
 pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {

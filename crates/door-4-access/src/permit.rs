@@ -121,7 +121,8 @@ impl ApiPermit {
         self.only_domain
     }
 
-    /// The application credential that asks for a list of keys. The list may contain only keys of this credential.
+    /// The application credential of the session, if a list of keys may contain only keys that this credential created. `None` if the list has no
+    /// such limit.
     pub fn only_made_by(&self) -> Option<CredentialId> {
         self.only_made_by
     }

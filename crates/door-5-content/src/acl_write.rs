@@ -1,6 +1,6 @@
 //! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba also stores ACLs. If this
-//! process may not write to `security.`, the attribute has the same name in `user.`. If an object has both attributes, the attribute in `security.`
-//! counts, because only privileged processes can write it.
+//! process may not write to `security.`, it writes the ACL to the attribute of the same name in `user.`. If an object has both attributes, the
+//! attribute in `security.` counts, because only privileged processes can write this attribute.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};

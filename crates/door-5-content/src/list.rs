@@ -113,7 +113,7 @@ impl Listing {
         at: LookedAt<'_>,
     ) -> Result<Option<Rank>, Refusal> {
         self.reading = Reading::begin();
-        // Changes that are reported from here on count for every name.
+        // All names are read after this point, so a change that is reported after this point is noticed for every name.
         self.note_events(at);
         let mut first = FirstNames::new(at_most, after);
         while !self.reading.is_over() {

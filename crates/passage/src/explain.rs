@@ -56,7 +56,7 @@ pub enum Remedy {
     /// No additional remedy. Only the remedy in the table of refusals applies.
     #[default]
     OfTheCode,
-    /// Another credential. No role gives rights in a datastore to this credential.
+    /// Another credential is needed. No role gives rights in a datastore to the present credential.
     OtherCredential,
     /// The datastore must be bound to this project, the project of the credential or session.
     Binding(ProjectId),
@@ -150,8 +150,8 @@ fn questions<'p>(
 }
 
 impl House {
-    /// The answers of the doors if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, `authid`
-    /// makes the request in a session for the project.
+    /// The answers that the doors would give if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given,
+    /// `authid` makes the request in a session for the project.
     pub fn explain(
         &self,
         authid: &Authid,

@@ -470,7 +470,7 @@ impl AllMembers {
         }
     }
 
-    /// Opens and judges the entries that are still unread, and keeps the visible entries in their order.
+    /// Opens and judges the entries that are still unread, and keeps the visible entries in the order of the directory.
     fn open_unread(
         &mut self,
         (stay, path): (&mut Stay, &StorePath),

@@ -36,7 +36,7 @@ impl Default for Passcodes {
     }
 }
 
-/// The right to judge passcodes of a user. While a request has it, no other request judges a passcode of the user.
+/// The right to judge passcodes of a user. While a request has this right, no other request judges a passcode of the user.
 pub(crate) struct Turn<'p> {
     wrong: MutexGuard<'p, Vec<Wrong>>,
     user: UserId,

@@ -58,7 +58,7 @@ impl House {
     }
 
     /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and records the login.
-    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast one. For a session that was
+    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast hash. For a session that was
     /// not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());

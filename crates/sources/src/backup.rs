@@ -103,7 +103,7 @@ impl Read for Exact<'_> {
             return Ok(0);
         }
         if self.left == 0 {
-            // A further byte means that the file is longer than declared.
+            // A further byte means that the file is longer than the manifest declares.
             let is_longer = self.from.read(&mut [0])? != 0;
             let digest = self.digest.take();
             return match is_longer || digest.is_some_and(|digest| digest.hex() != self.entry.sha256) {

@@ -484,8 +484,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // In the lock file, LMDB's number of the newest commit is after magic and format. The number is odd, so that with its lowest bit flipped it
-        // is the number of the previous commit.
+        // In the lock file, LMDB's number of the newest commit is after the magic number and the format. The number is odd, so that with its lowest
+        // bit flipped it is the number of the previous commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -559,7 +559,7 @@ mod tests {
             assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
             crate::conformance::something_is_there(&lmdb);
         }
-        // After that, the store is refused if it was rolled back.
+        // Now the store has a mark of its own, so it is refused if it was rolled back.
         Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
         let why = Lmdb::open(&other).err().unwrap().to_string();
         assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");

@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn region_id(key: u8) -> RegionId {
-    // Each id is a prefix of the next one, so that the order of keys and scans with a prefix are tested.
+    // Each id is a prefix of the next id, so that the order of keys and scans with a prefix are tested.
     RegionId("n".repeat(usize::from(key) + 1))
 }
 

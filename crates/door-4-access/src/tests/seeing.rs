@@ -411,7 +411,7 @@ proptest! {
         let full = format!("/datastore/tank/{at}");
         let slow = reference::roles(&kept(&rows), &alice(), full.trim_end_matches('/'));
         prop_assert_eq!(&fast, &slow);
-        // With a token that has roles of its own: the token's roles count, but only as far as the owner's roles grant the same.
+        // With a token that has roles of its own: the token's roles count, but only as far as the owner's roles grant the same rights.
         let (own, by_token, kinds) = case(&facts, &token_of_alice(), |case| {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
             let resolved = case.roles(&path).unwrap();

@@ -88,8 +88,8 @@ impl Backup {
     ) -> Result<Manifest, BackupError> {
         self.read(&mut |entry, from| {
             let received = if entry.path == name { receive(from) } else { Ok(()) };
-            // The rest of the file is read even if `receive` failed. If the file differs from the manifest, this is reported as the cause of the
-            // error.
+            // The rest of the file is read even if `receive` failed. If the file differs from the manifest, this difference is reported as the cause
+            // of the error.
             io::copy(from, &mut io::sink()).map_err(|why| damaged(entry, why))?;
             received.map_err(|why| match Differs::of(&why) {
                 Some(_) => damaged(entry, why),

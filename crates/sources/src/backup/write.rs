@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The bytes of a file of a backup.
 pub enum Content {
-    /// A file of the data directory, or of a directory outside it.
+    /// A file of the data directory, or of a directory outside the data directory.
     File(PathBuf),
     /// The facts.
     Facts(Box<Gathered>),

@@ -77,7 +77,8 @@ pub struct Parsed {
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the previous line belongs to: nothing (it is blank, or there is none), a section, or a group of lines outside all sections.
+/// What the previous line belongs to: nothing (the previous line is blank, or there is no previous line), a section, or a group of lines outside all
+/// sections.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,

@@ -92,7 +92,7 @@ impl TokenShadow {
                         Entry::Vacant(new) => {
                             new.insert(hash);
                         }
-                        // Proxmox uses the last of two entries, but it is unknown which one the author wants.
+                        // Proxmox uses the last of two entries, but it is unknown which entry the author wants.
                         Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
                     }
                 }

@@ -103,8 +103,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. This is needed if the
-    /// process of the restore ends after the commit and before the call of [`HighWater::begin`].
+    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. The announcement is needed
+    /// if the process of the restore ends after the commit and before the call of [`HighWater::begin`].
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);

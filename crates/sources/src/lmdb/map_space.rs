@@ -179,7 +179,8 @@ mod tests {
         let domain = Domain::new("x1".parse().unwrap());
         let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
         let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
-        // The bytes of the file before, and the bound after each change. A change that takes rights away is counted with 16,040 bytes.
+        // The columns: the length of the file before the transaction, in bytes; the changes, each with the bound after the change. A change that
+        // takes rights away is counted with 16,040 bytes.
         let cases = [
             (933_960, vec![(&takes, User, None)]),
             (953_960, vec![(&takes, User, None)]),

@@ -68,7 +68,8 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Checks that only the owner can open a file or directory, and its group only if this is the configured group.
+/// Checks that only the owner can open a file or directory. The group of the file or directory may be able to open it only if this group is
+/// configured.
 fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
     let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
     if meta.mode() & 0o077 & !allowed == 0 {
