@@ -375,8 +375,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A node below
-/// another returned node is left out.
+/// Of the nodes strictly below a path, the nodes on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A
+/// node below another returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -54,8 +54,8 @@ impl House {
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(Ok(identity)),
             Err(Closed::Unfinished(unfinished)) => Ok(Err(unfinished)),
-            // The future is boxed. Without the box, the future of every login would contain the state of a wait. To move such a larger future takes
-            // time in every login.
+            // The future is boxed. Without the box, the future of every login would contain the state of a wait, and moving this larger future would
+            // take time in every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
@@ -99,8 +99,8 @@ impl House {
         (refusal, Late((!delay.is_zero()).then(|| Instant::now() + delay)))
     }
 
-    /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed. So the time
-    /// of the answer does not tell whether the user exists.
+    /// Counts a wrong password or passcode for the user. If the user must be locked now, returns the task that stores the lock. The task runs while
+    /// the answer is delayed. So the time of the answer does not tell whether the user exists.
     fn lock_after_failure(
         &self,
         ask: &SecretAsk,
@@ -136,7 +136,7 @@ impl House {
             Some(user) => self.passcodes.turn(user, proven == Some(user)).await,
             None => None,
         };
-        // The address may have been blocked during the wait for the turn.
+        // The address may have been blocked while this request waited for other passcodes of the user.
         self.refuse_blocked(from)?;
         let too_many =
             || enfilade_identity::Refusal::WrongPasscode { authid: ask.authid.clone(), why: TOO_MANY };

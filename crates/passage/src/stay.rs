@@ -94,7 +94,8 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// The free and the used bytes of the datastore. The numbers are those of its quota, or of its file system if the datastore has no quota.
+    /// The free and the used bytes of the datastore. If the datastore has a quota, the numbers are counted within the quota. Otherwise the numbers
+    /// are about the whole file system.
     ///
     /// # Errors
     /// When the file system does not answer the question.

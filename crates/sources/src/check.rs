@@ -222,7 +222,7 @@ fn lacking(entry: Option<Revision>, (found, said): (u32, u32)) -> String {
     format!("the change log contains {found} of the {said} pieces of change {number}")
 }
 
-/// Adds the name of the record to each problem whose key is an id. Names that cannot be read are left out.
+/// If the key of a problem is an id, adds the name of the record with this id to the problem. Names that cannot be read are left out.
 fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<String>, SourceError> {
     if !problems.is_empty() {
         snapshot.scan(Table::Names, &[], &mut |key, stored| {

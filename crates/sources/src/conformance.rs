@@ -221,7 +221,7 @@ fn a_change_is_seen_before_its_commit(source: &dyn Source) {
     assert_eq!(source.read(seen).unwrap(), before);
     source.commit(&next).unwrap();
     assert_eq!(source.read(seen).unwrap(), tried);
-    // If a change could not be committed, its result cannot be seen before the commit either.
+    // If a commit of a change would fail, `After::of` fails, too.
     let refused = |view: &View<'_>| After::of(view, change().expect_absent::<Domain>(&id(1))).err();
     assert!(matches!(source.read(refused).unwrap(), Some(CommitError::Conflict { .. })));
 }
