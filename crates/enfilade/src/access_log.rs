@@ -51,9 +51,9 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// The reason why the line of an event is left out; `None` if the line is written. Any client can send requests over plain HTTP, and cause
-    /// refusals without a valid credential. So the number of such lines is limited. Failed logins have a separate limit, because a flood of other
-    /// refusals must not hide them. The delay after failed logins keeps each address far below this limit.
+    /// The reason why the line of an event is left out; `None` if the line is written. Without a valid credential, any client can send requests over
+    /// plain HTTP, and cause refusals. So the number of lines for these two kinds of events is limited. Failed logins have a separate limit, because
+    /// a flood of other refusals must not hide failed logins. The delay after failed logins keeps each address far below the limit for failed logins.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);

@@ -103,7 +103,7 @@ impl Facts {
                     pid: std::process::id(),
                     reach,
                 };
-                // The coarse clock is not used here, because it may be late, and a proof must not count too long.
+                // The coarse clock is not used here: the coarse clock may be late, and then a proof would count too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 server.use_keys(keys.installed().map(|(id, _)| id));
