@@ -140,7 +140,8 @@ impl Config {
 }
 
 impl Decisions {
-    /// The user numbers (UIDs) from `[decisions] users`. Only processes of these users may ask for decisions over the Unix sockets.
+    /// The user numbers (UIDs) of the users in `[decisions] users`; without this key, the user of this process. Only processes of these users may ask
+    /// for decisions over the Unix sockets.
     ///
     /// # Errors
     /// When this machine has no user with one of the names.

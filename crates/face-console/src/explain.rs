@@ -38,12 +38,12 @@ fn words(right: AccessMask) -> String {
     label.map_or_else(|| right.to_string(), str::to_owned)
 }
 
-/// The permits that are needed to ask about the rights of any person in a datastore.
+/// Checks that the user may ask about the rights of any person in a datastore.
 pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreName) -> Result<(), Failure> {
     may_review(&mut click.visit, datastore)
 }
 
-/// As [`may_ask_about_others`], but for an answer that is being sent. This function also asks door 2 again.
+/// As [`may_ask_about_others`], but without a click: for a response that is already being sent. Door 2 is asked again, too.
 pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
     let datastore = format!("/datastore/{datastore}");
     for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {

@@ -485,7 +485,7 @@ fn ways_in_are_refused_as_logins_are() {
     }
 }
 
-/// The roles of an access token are those that its user still has, as in Keystone.
+/// An access token gives only the delegated roles that its user still has, as in Keystone.
 #[test]
 fn an_access_token_gives_the_roles_that_its_user_has() {
     let world = World::new();

@@ -132,7 +132,7 @@ struct Candidate {
     is_registered: bool,
     /// The home according to the facts of this member.
     known_home: char,
-    /// Whether this member saw that the other one has no registration.
+    /// Whether this member saw that the other member has no registration.
     saw_no_process: bool,
 }
 
@@ -489,7 +489,7 @@ impl Model {
                 member.is_registered && !has_other && !std::mem::replace(&mut member.saw_no_process, true)
             });
             go(registers, &|world| {
-                // Before its first proof, it applies all changes in the log.
+                // Before its first proof, a member applies all changes in the log.
                 let known_home = world.takeover.home;
                 let member = &mut world.takeover.members[own];
                 let is_new = !member.is_registered;
