@@ -223,7 +223,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// Drops all events. This is for commands that ask the doors but serve no client.
+/// An audit that drops all events, for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

@@ -80,7 +80,7 @@ fn path_of(datastore: Option<&DatastoreName>) -> String {
 enum First {
     /// This user or token can log in and list this datastore, or the list of datastores.
     Listing(Authid, Option<DatastoreName>),
-    /// This user or token can log in, but may not list this datastore. No user or token was found that may list it.
+    /// This user or token can log in, but may not list this datastore. No user or token was found that may list the datastore.
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
@@ -99,7 +99,7 @@ enum First {
 enum Sought {
     /// An administrator, if possible.
     Administrator,
-    /// Another user than `root@pam`, if possible. After an import, such a request shows that the users of the old server can log in.
+    /// Another user than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
     OldUser,
 }
 

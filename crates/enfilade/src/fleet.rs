@@ -147,7 +147,7 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     })
 }
 
-/// The datastores that this machine serves. If etcd does not answer, only the datastores with a home are known.
+/// The datastores that this machine serves. If etcd does not answer, this is known only for datastores with a home.
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {

@@ -1,7 +1,7 @@
 //! The page "Explain". It shows the answer of each of the five doors for a person, a right and a path, and the change that would give the right.
 //! Every user can ask about their own rights on objects that they can see. To ask about another person, or about any path, a user needs two
-//! privileges: to see the roles of everybody (`Sys.Audit` on `/access`), and to give themselves every right in the datastore (`Permissions.Modify` on
-//! it). The reason: the answer may name objects that are hidden from the user.
+//! privileges. With `Sys.Audit` on `/access`, the user may see the roles of everybody. With `Permissions.Modify` on the datastore, the user could
+//! take every right in the datastore anyway. The reason: the answer may name objects that are hidden from the user.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;

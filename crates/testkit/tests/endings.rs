@@ -184,7 +184,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The kind of session that ends, the roles that it keeps, and a function that undoes the change, if that is possible.
+/// The kind of session that ends, the roles that the session keeps, and a function that undoes the change, if the change can be undone.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {

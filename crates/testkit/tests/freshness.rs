@@ -21,7 +21,7 @@ enum Rule {
     EnterThenView,
     /// 5, second half: a maintenance change commits, then reads the ledger.
     CommitThenRead,
-    /// 6: "offline" is complete when every process has closed its handles up to that revision.
+    /// 6: a change to "offline" is complete when every process has recorded that its handles are closed up to the revision of this change.
     IdleProcessesFollow,
     /// 7, first half: a restored store has another id.
     NewStoreId,

@@ -1,7 +1,7 @@
 //! Attempts operations inside a running server that the server must not be able to perform.
 //!
 //! - `ATTEMPTS`: a file with one attempt in each line. When the server accepts its next connection, the library makes all attempts. For each attempt
-//!   it writes a line to the file with `.done` at the end of its name: `ok`, or the number of the error.
+//!   the library writes a line to the file with the same name and the additional ending `.done`: `ok`, or the number of the error.
 
 use super::real;
 use libc::{c_int, c_void, sockaddr, socklen_t};

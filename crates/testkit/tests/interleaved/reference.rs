@@ -363,8 +363,8 @@ impl Tree {
                 let is_own = who == 1 && content == "new";
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
-            // If the other actor moved the entry first, it may be removed at its new path. If the other actor removed the target directory of a
-            // MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
+            // If the other actor moved the entry first, the entry may be removed at its new path. If the other actor removed the target directory of
+            // a MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
             let is_lost_above = |who: usize| match &acts[who] {
                 Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
                 _ => false,

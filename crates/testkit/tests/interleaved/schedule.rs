@@ -74,8 +74,8 @@ enum Plan {
     WholeAfter { first: usize, count: usize },
     /// At each step, the scheduler switches with the probability 1/N. The value is N.
     OneOf(usize),
-    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. With `other_first`, the other thread runs its
-    /// first act once thread `of` has done that many steps.
+    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. If `other_first` is a number, the other thread also
+    /// runs its first act before the rename: after this number of steps of thread `of`.
     AfterRename { of: usize, other_first: Option<usize> },
 }
 

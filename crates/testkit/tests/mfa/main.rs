@@ -69,7 +69,7 @@ async fn guesses_at_passcodes_are_bounded() {
     }
     world.login(&["totp"], &world.passcode(0)).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    // If a receipt of the password is presented, too, the other method counts as proven.
+    // A receipt for the password proves the password. So a passcode with a receipt counts as a passcode together with another method.
     world.need_both().await;
     world.wait(1);
     for n in 0..5 {
@@ -171,7 +171,7 @@ async fn a_receipt_stands_for_its_methods() {
     world.wait(1);
     world.login_as("ann", &["totp"], &world.passcode(0), None, &token).await.is_refused();
 
-    // The receipt alone adds no method, and it is refused for another user.
+    // The receipt alone adds no method, and a receipt of one user is refused for another user.
     world.login_as("ann", &["password"], "", None, &receipt).await.receipt();
     world.login_as("bob", &["password"], "", None, &receipt).await.is_refused();
     world.wait(1);
