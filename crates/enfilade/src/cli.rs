@@ -493,13 +493,14 @@ pub(crate) struct Explain {
     pub(crate) project: Option<String>,
 }
 
-/// Makes the group of the options that change a record. The command needs at least one of these options. Otherwise the command would report a change
-/// although it made none.
+/// Makes the [`ArgGroup`] of the options that change a record. The command needs at least one of these options. Otherwise the command would report a
+/// change although it made none.
 fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
     ArgGroup::new("changes").args(options).required(true).multiple(true)
 }
 
-/// Parses the path of a role. If the text is only the name of a datastore, the error contains the path that the user probably meant.
+/// Parses the path of a role. If the text is only the name of a datastore, or begins with `/applications/`, the error contains the path that the user
+/// probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = match text.strip_prefix("/applications/") {

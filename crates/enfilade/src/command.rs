@@ -80,7 +80,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
         }
-        // The questions come before a data directory is created.
+        // `setup` asks the user its questions before it creates a data directory.
         Command::Setup(options) => {
             return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }

@@ -209,7 +209,8 @@ async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) ->
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. It is judged like a login, with the same delays.
+/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. The current password is judged like a login, with the same
+/// delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,

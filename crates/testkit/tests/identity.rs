@@ -264,7 +264,7 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
     enfilade_admin::set_user(&house.change_context(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
-    // Alice's token is deleted, and a token with the same name is created. It is another token.
+    // Alice's token is deleted, and a token with the same name is created. The running visit belongs to the deleted token, and not to the new token.
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.change_context(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
@@ -375,7 +375,7 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     assert_eq!(codes([&third, &fourth, &fifth]).await, ["ID05", "ID05", "permit"]);
 }
 
-/// A token of Alice's whose hash came from another system.
+/// A token of Alice with a hash that came from another system.
 fn imported(house: &TestHouse, name: &str, secret: &str) -> Authid {
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = name.parse().unwrap();

@@ -19,7 +19,8 @@ const DIRECTORY_BYTES_MAX: usize = 8 << 20;
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
-    // The directory of the archive is in memory, like the names of a directory page. So the archive uses the user's share of such pages.
+    // The directory of the archive is in memory, like the names of a directory page. So an archive counts as a directory page for the limit on the
+    // directory pages of one user at a time.
     let turn = click.visit.share().page().await;
     let (visit, at) = (click.visit.clone(), place.clone());
     let listing = blocking_failure(visit.share(), move || {
