@@ -7,7 +7,7 @@ use crate::server::{Scratch, Server, free_port, wait_until};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The fixture of the scenario: alice may read and write `record-1`, bob may read it.
+/// The fixture of the scenario: alice may read and write `record-1`, bob may read `record-1`.
 fn fixture() -> (Server, Scratch, Asker) {
     let directory = Scratch::new();
     let socket = directory.path().join("decisions.sock");
@@ -276,7 +276,7 @@ fn check(
     if holds { Ok(()) } else { Err(format!("{section}: expected {expected}, got {status} {body}")) }
 }
 
-/// The model and the relations for OpenFGA. By these, alice may read and write `record-1`, and bob may read it.
+/// The model and the relations for OpenFGA. By the relations, alice may read and write `record-1`, and bob may read `record-1`.
 const OPENFGA_MODEL: &str = r#"{"schema_version":"1.1","type_definitions":[{"type":"user"},{"type":"record",
     "relations":{"writer":{"this":{}},"reader":{"this":{}},"write":{"computedUserset":{"relation":"writer"}},"read":{"computedUserset":{"relation":"reader"}}},
     "metadata":{"relations":{"writer":{"directly_related_user_types":[{"type":"user"}]},"reader":{"directly_related_user_types":[{"type":"user"}]}}}}]}"#;
@@ -345,7 +345,7 @@ fn every_core_case_of_the_scenario_holds() {
     if let Some(program) = openfga() {
         check_openfga(&program);
     }
-    // 2.4.3 to 2.4.5, and 2.5: content type, malformed and empty bodies, and the id of the request.
+    // Sections 2.4.3 to 2.4.5 and 2.5 of the scenario: content type, malformed and empty bodies, and the id of the request.
     let whole = format!("{{{ALICE},{READ},{ONE}}}");
     for (lines, body, expected) in [
         (&["Content-Type: text/plain"][..], whole.as_str(), 400),
@@ -397,7 +397,7 @@ fn a_search_goes_on_page_by_page() {
     assert_eq!(asker.question("search/subject", &bad).status, 400);
 }
 
-/// 6: the metadata of the service.
+/// Section 6 of the scenario: the metadata of the service.
 #[test]
 fn the_configuration_names_the_service_that_was_asked() {
     let (_server, _directory, mut asker) = fixture();

@@ -236,7 +236,7 @@ fn a_support_bundle_has_what_helps_and_no_secret() {
     {
         assert!(has(&bytes, text), "{text}");
     }
-    // The command works even if the server cannot start.
+    // The command that writes the bundle works even if the server cannot start.
     std::fs::write(server.data().join("enfilade.toml"), "[tls\n").unwrap();
     let bytes = bundle("broken.tar");
     assert!(has(&bytes, "enfilade.toml") && has(&bytes, "expected"), "{}", String::from_utf8_lossy(&bytes));

@@ -126,7 +126,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("fork", ENOSYS),
         ("terminal", ENOSYS),
         ("socket 16", ENOSYS),
-        // The family is netlink, then IPv4.
+        // The number is the address family: 16 is netlink, and 2 is IPv4.
         ("socket 2", "ok"),
         // Sockets of TCP are allowed. Sockets of MPTCP, SCTP and SMC, and TCP Fast Open, are not allowed, because Landlock does not check their
         // ports.
@@ -154,7 +154,8 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
 
 #[test]
 fn a_call_of_an_attacker_ends_the_server() {
-    // `run` is execve(2). The numbers are those of fsopen, open_tree and move_mount, the same on every architecture.
+    // `run` is execve(2). The other numbers are the numbers of fsopen (430), open_tree (428) and move_mount (429), which are the same on every
+    // architecture.
     for attempt in ["run /bin/true", "call 430", "call 428", "call 429"] {
         let mut tried = Tried::start(&[]);
         tried.ask(&[attempt]);

@@ -109,8 +109,8 @@ pub(crate) fn can_enter() -> bool {
     rustix::process::geteuid().is_root() && tried.is_ok_and(|output| output.status.success())
 }
 
-/// The archive with the clean Debian. Its release is that of this machine, because the program was linked here. The archive is made once, which needs
-/// the network, and is kept below `target`.
+/// The archive with the clean Debian. It has the same release as this machine, because the program was linked on this machine. The archive is made
+/// once, which needs the network, and is kept below `target`.
 fn archive() -> &'static Path {
     static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
         let os = std::fs::read_to_string("/etc/os-release").unwrap_or_default();

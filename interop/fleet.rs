@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// Δ, plus time for the answer of a machine that is busy with other tests.
+/// The longest time that a proof is valid (Δ in docs/fleet-protocol.md), plus time for the answer of a machine that is busy with other tests.
 const PROOF_ENDS: Duration = Duration::from_secs(5);
 
 struct Fleet {
@@ -55,7 +55,7 @@ impl Fleet {
         Fleet { etcd, scratch, members }
     }
 
-    /// Servers of a fleet. For each server, a list of the addresses of the machines of etcd.
+    /// Starts the servers of a fleet. For each server, `etcd` contains the addresses of the machines of etcd.
     fn of_servers(etcd: &[Vec<String>], environment: &[(&str, &str)]) -> Vec<Server> {
         Self::of_servers_with(etcd, |_| environment.to_vec())
     }

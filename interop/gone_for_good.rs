@@ -216,7 +216,8 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
         let token = by(&cyn, &second).unwrap();
         assert!(cloud.stands(&token).is_some());
         let path = format!("/v3/users/{}", bea.2);
-        // Whether the trust permits a new session after the change, and after the end of the change.
+        // Whether the trust permits a new session after the change, and whether it permits a new session after the user or the domain is enabled
+        // again.
         let (meanwhile, later) = match what {
             "disabled" => {
                 cloud.change("PATCH", &path, &enabled("user", false));

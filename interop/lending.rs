@@ -177,7 +177,7 @@ fn what_a_credential_made_ends_with_it() {
         assert_eq!(cloud.client.login(identity, Value::Null), None);
     }
     assert_eq!([&trust, &on].map(|trust| cloud.comes_in_by(trust)), [None, None]);
-    // No list contains them any more.
+    // No list contains the deleted credentials, trusts and keys any more.
     let path = format!("/v3/users/{alice}/application_credentials");
     let rows = cloud.client.call(&own, "GET", &path, &Value::Null).2;
     assert_eq!(rows["application_credentials"], json!([]), "{rows}");

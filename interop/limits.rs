@@ -48,7 +48,7 @@ fn of_lines_in_the_log() {
     let requests: Vec<String> = (0..60).map(|n| server.url(&format!("/dav/main/{n}"))).collect();
     let refused = command(&server, "").args(["--output", "/dev/null"]).args(&requests).output().unwrap();
     assert!(refused.status.success(), "{refused:?}");
-    // Failed logins have a separate limit. Therefore the log contains this one although other refusals are over their limit.
+    // Failed logins have a separate limit. Therefore the log contains this failed login, although the other refusals are over their limit.
     assert_eq!(curl(&server, "admin@local:wrong", "/dav/main/", &PROPFIND_0).status, 401);
     assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
     let lines = || {

@@ -546,7 +546,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     with(&["--public-url", second, "--internal-url", inside]);
     with(&[]);
     assert_eq!(urls(), [second, inside, second]);
-    // Another public URL also replaces its copies, but not other URLs.
+    // A new public URL also replaces the other URLs that were equal to the old public URL. URLs that differed from the old public URL stay.
     let says = with(&["--public-url", first]);
     assert!(says.contains(&format!("the catalog keeps the internal URL {inside} of")), "{says}");
     assert_eq!(urls(), [first, inside, first]);

@@ -39,7 +39,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper like its systemd unit: as a separate user, with these three capabilities, and with the listening socket as standard input.
+    /// Starts the helper like its systemd unit: as a separate user, with four capabilities, and with the listening socket as standard input.
     fn start(directory: &Path, user: u32, ports: &[u16]) -> Self {
         let socket = directory.join("helper.sock");
         let _ = std::fs::remove_file(&socket);

@@ -333,7 +333,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
         sizes.insert(ours.len());
     }
     assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
-    // An ACL that Samba writes for a file of ann, in Samba's version of the attribute.
+    // Samba writes an ACL for a file of ann, in Samba's version of the attribute.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
@@ -410,7 +410,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
     };
     let seen = same("of a tree with ACLs written here");
     assert!(seen.iter().all(|seen| (10..85).contains(&seen.len())) && seen[0] != seen[2]);
-    // An ACL that Samba writes for a file of ann.
+    // Samba writes an NFSv4 ACL for a file of ann.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     std::os::unix::fs::chown(&file, Some(70_000), Some(0)).unwrap();

@@ -1,4 +1,4 @@
-//! Signing in with a browser to applications behind proxies of other makes. curl has the role of the browser: it handles cookies like a browser,
+//! Signing in with a browser to applications behind real proxies such as nginx. curl has the role of the browser: it handles cookies like a browser,
 //! including the rules for the prefix `__Host-`.
 
 use crate::curl::curl;

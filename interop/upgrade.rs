@@ -89,7 +89,8 @@ fn records(format: u32, dump: &[Value]) -> Vec<Value> {
     records
 }
 
-/// Adds a record for each access rule of an application credential. Equal rules of a user get the same id, that of the first credential.
+/// Adds a record for each access rule of an application credential. Equal rules of a user get the same id: the id of the rule of the first
+/// credential.
 fn give_rules_to_users(records: &mut Vec<Value>) {
     let of = |records: &[Value], table: &str| -> Vec<Value> {
         let mut some: Vec<_> = records.iter().filter(|record| record["table"] == table).cloned().collect();

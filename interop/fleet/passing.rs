@@ -113,7 +113,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     drive_datastores(other, home, &["elsewhere"]);
     let passed = other.log().lines().filter(|line| line.contains("\"passed\"")).count();
     assert!(passed > 10, "{passed}: {}", other.log());
-    // The answers of the serving member about a running operation, and its refusals.
+    // Other members return the answers of the serving member: about a running operation, and refusals.
     let login = home.add_token("admin@local!api");
     let none = r#"{"data":{"processes":[],"read":0,"write":0}}"#;
     assert_eq!(call(other, &login, ACTIVE, &[]).text(), none);
@@ -166,7 +166,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     assert!(refused.text().contains("are those of member `a`"), "{}", refused.text());
 }
 
-/// A login ticket of one member, with its cookie and its token against forged requests.
+/// A member passes on a request with a login ticket: its cookie, and its token against forged requests.
 #[test]
 fn a_login_ticket_is_passed_on() {
     let (fleet, _) = fleet(&[]);

@@ -529,8 +529,8 @@ impl CertificateFiles {
                         file.verified_as(identity);
                     }
                     Err(why) => {
-                        // If this certificate is removed, another certificate is sent for its names. That is not allowed if the line of the file has
-                        // options, so then the certificate stays.
+                        // If this certificate is removed, another certificate is sent for its names. If the line of the file has options, no other
+                        // certificate may be sent, so the certificate stays.
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }

@@ -26,7 +26,7 @@ pub struct ChangeContext<'a> {
     pub roots: Option<&'a [PathBuf]>,
     /// The author of the changes in the audit log: an authid, or a person at the command line.
     pub who: &'a str,
-    /// The request that makes the changes; `None` if it is a command or the server itself.
+    /// The request that makes the changes; `None` if a command or the server itself makes the changes.
     pub request: Option<RequestId>,
     /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,

@@ -68,7 +68,7 @@ pub fn edit_datastore(
                 ..Datastore::default()
             };
             check_path(ctx, name, path, &row.root(name))?;
-            // No directory is created on a removable device, which may not be mounted yet.
+            // No directory is created on a removable device, because the device is possibly not mounted yet.
             content = row.backing_device.is_none().then_some(path);
             "create"
         }
@@ -113,7 +113,8 @@ pub fn edit_datastore(
     }
 }
 
-/// Lets a member of the fleet serve a datastore, because the members before it in `before` have no server.
+/// Lets a member of the fleet serve a datastore. `before` lists the home members in order; the members that precede `member` in this list have no
+/// running server.
 ///
 /// # Errors
 /// When the datastore has another home than `before`, the member is not in `before`, a member before it has a server again, or the facts cannot be changed.
@@ -176,7 +177,7 @@ pub fn edit_profile(
         let acls = profile.access.acls;
         let is_other = before.as_ref().map_or(AclDialect::default(), |before| before.access.acls) != acls;
         let seeded = is_other.then(|| (row.root(name), acls));
-        // The same row: the maintenance mode must not change between the check of the home and the commit.
+        // The row of the datastore must still be the same at the commit, because the maintenance mode must not change after the check of the home.
         change.expect_same(name, &row).expect_unchanged(name, before.as_ref());
         match profile == DatastoreProfile::default() {
             true => change.delete::<DatastoreProfile>(name),

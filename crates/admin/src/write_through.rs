@@ -17,8 +17,8 @@ impl ChangeContext<'_> {
         Ok(self.facts.read(|view| view.get::<MirroredFile>(&file))??.is_some())
     }
 
-    /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned
-    /// revision on; `what` is in the audit record. `effect` decides how much free space the change must leave.
+    /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned revision on.
+    /// `what` describes the change in the audit record. `effect` decides how much free space the change must leave.
     pub(crate) fn write_through(
         &self,
         what: &str,

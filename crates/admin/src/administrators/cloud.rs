@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The role that permits every call.
 const ADMIN: &str = "admin";
 
-/// The users and groups with the role on a scope for which sessions can be issued.
+/// The users and groups with one of the [`admin_roles`] on a scope for which sessions can be issued.
 pub(super) fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     let roles = admin_roles(view)?;
     let mut found = BTreeSet::new();

@@ -53,7 +53,7 @@ fn listed(bad: &[BadCertificate]) -> String {
     said.join("; ")
 }
 
-/// The name of a file in a listing: without the directory `base`; the whole path in another directory.
+/// The name of a file in a listing: the name alone if the file is in the directory `base`, otherwise the whole path.
 fn name_in<'p>(base: &Path, path: &'p Path) -> &'p OsStr {
     path.file_name().filter(|_| path.parent() == Some(base)).unwrap_or(path.as_os_str())
 }

@@ -28,7 +28,8 @@ pub(super) struct Import<'c, 'v, 's> {
     view: &'v View<'s>,
     change: &'c mut Change,
     files: &'c ProxmoxFiles,
-    /// The datastores of the source; `None` if the server already follows these files. Then only passwords and realms are imported.
+    /// The datastores of the source; `None` if the server already follows the files of the source. In this case, only passwords and realms are
+    /// imported.
     stores: Option<&'c Stores>,
     passwords: Passwords<'c>,
     report: Vec<Imported>,

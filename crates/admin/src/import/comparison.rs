@@ -125,8 +125,8 @@ fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
 }
 
-/// The roles that count on a path; or, if `is_below` is set, on the paths below it that have no roles of their own. They are the roles of the deepest
-/// node with roles. If NoAccess is among them, only NoAccess counts.
+/// The roles that count on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Of the path and the paths
+/// above it, the deepest path with roles decides. If NoAccess is among its roles, only NoAccess counts.
 fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for node in path.nodes() {

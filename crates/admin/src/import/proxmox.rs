@@ -67,7 +67,7 @@ pub fn import_proxmox(
     let (mut report, mut at) = (ctx.facts.read(|view| build(view, &mut rehearsed))??, ctx.facts.at());
     if !terms.pretend {
         (report, at) = ctx.commit(&what, build)?;
-        // The file is written after the facts, because nothing undoes its change if the facts cannot be changed.
+        // The file is written after the facts, because nothing undoes the change of the file if the facts cannot be changed.
         if let Some(stores) = &stores {
             at = stores.add(ctx, &what, files.earlier())?.unwrap_or(at);
         }

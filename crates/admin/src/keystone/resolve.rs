@@ -38,7 +38,7 @@ pub enum CredentialRef {
 
 impl ResourceRef {
     /// The word for the name or id that the client sent. Failed logins are counted under this word, and the log contains it. If the client sent
-    /// names, it is the word of the authid with these names ([`Authid::to_word`]). So it is the same word for every kind of login.
+    /// names, the word is the word of the authid with these names ([`Authid::to_word`]). So every kind of login has the same word for a user.
     pub fn word(&self) -> Word {
         self.word_with(None)
     }

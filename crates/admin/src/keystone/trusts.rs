@@ -31,7 +31,7 @@ pub struct NewTrust {
     /// The parent trust, if a session of the parent trust creates the new trust, so that the new trust redelegates the parent trust.
     pub parent: Option<TrustId>,
     /// The application credential, if a session of an application credential creates the trust. The trust is limited to the rights of that
-    /// credential, and ends with it.
+    /// credential, and is deleted together with it.
     pub by: Option<CredentialId>,
 }
 

@@ -65,7 +65,8 @@ fn unless_used(
             "the registered limit {id} cannot be changed or deleted: limits of projects or domains belong to it; delete these limits first"
         )));
     }
-    // If a limit that belongs to it is created at the same time, that change claims the registered limit, too, so the changes conflict.
+    // If a limit that belongs to the registered limit is created at the same time, that change also claims the registered limit, so the two changes
+    // conflict.
     claim(view, change, id, row)
 }
 
@@ -338,7 +339,7 @@ pub fn update_limit(
     })
 }
 
-/// Whether a limit allows more than another.
+/// Whether a limit allows more than the limit `bound`.
 fn exceeds(limit: i32, bound: i32) -> bool {
     bound != UNLIMITED && (limit == UNLIMITED || limit > bound)
 }
