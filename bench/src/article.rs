@@ -71,8 +71,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends requests on `at_once` connections, each as soon as the last one was answered. Reports requests per second, the CPU of each, and the longest
-/// time. Returns the requests per second, and the CPU milliseconds of each.
+/// Sends requests on `at_once` connections, each as soon as the previous request on the connection was answered. Reports requests per second, the CPU
+/// of each request, and the longest time. Returns the requests per second, and the CPU milliseconds of each request.
 fn series(
     report: &mut Report,
     served: &Served,
@@ -111,7 +111,7 @@ fn series(
     Ok((rate, cpu))
 }
 
-/// Sends requests at planned times, half as many a second as a series reached. Reports their latencies.
+/// Sends requests at planned times, at half the rate that the closed loop of [`series`] reached. Reports their latencies.
 fn planned(
     report: &mut Report,
     served: &Served,

@@ -56,7 +56,7 @@ impl Server {
         })
     }
 
-    /// The CPU that the server has used so far, in nanoseconds, with that of threads that ended.
+    /// The CPU that the server has used so far, in nanoseconds, including the CPU of threads that have ended.
     pub(crate) fn cpu_nanos(&self) -> Result<f64, Failure> {
         stopwatch::cpu_nanos(self.child.0.id())
     }

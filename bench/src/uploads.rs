@@ -126,7 +126,7 @@ struct Bench<'b> {
     targets: Vec<Target>,
     /// The directory of the loop without a server.
     loops: PathBuf,
-    /// The number of names that were used so far: each file gets a new one.
+    /// The number of names that were used so far: each file gets a new name.
     named: AtomicUsize,
 }
 
@@ -170,7 +170,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Puts all files on connections that are open at the same time, each file as soon as the one before it is answered. Then removes the files.
+    /// Puts all files on connections that are open at the same time, each file as soon as the previous file on the connection is answered. Then
+    /// removes the files.
     fn put_all(&self, target: &Target, case: &Case) -> Result<Spent, Failure> {
         let files = self.size.files;
         let first = self.named.fetch_add(files, Ordering::Relaxed);
@@ -203,7 +204,7 @@ impl Bench<'_> {
     }
 }
 
-/// Removes the files of a directory. It is an error if there are more or fewer of them, or if one has another size.
+/// Removes the files of a directory. It is an error if the number of files is another one, or if a file has another size.
 fn remove_all(directory: &Path, expected: usize) -> Result<(), Failure> {
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {

@@ -83,7 +83,7 @@ pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
     Some(commits.lines().map(str::to_owned).collect())
 }
 
-/// Which changes of records cannot be found in this directory, and why. `None` if all can.
+/// Which changes of records the history of this directory does not show, and why. `None` if it shows all changes.
 #[must_use]
 pub fn unknown_changes(root: &Path) -> Option<String> {
     kept::compare(root, kept::SINCE).unknown

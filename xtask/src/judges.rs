@@ -1,5 +1,5 @@
-//! `cargo xtask judges`: runs tests and conformance testers of other projects against the server. Each of them is installed into its own directory.
-//! Their results are stored in `bench/runs`.
+//! `cargo xtask judges`: runs tests and conformance testers of other projects against the server. Each tester is installed into a separate directory.
+//! The results are stored in `bench/runs`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn judge(
     for (name, seconds) in group.judges.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name))
     {
         println!("==> {name}");
-        // Each judge gets a new server, so that remains of one judge, such as locks, do not affect the next.
+        // Each judge gets a new server, so that remains of one judge, such as locks, do not affect the next judge.
         let place = scratch.join(name);
         let server = Server::start(binary, &place, group.settings)?;
         let output = Command::new("timeout")

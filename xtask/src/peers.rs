@@ -60,7 +60,8 @@ pub(crate) fn install() -> Result<(), String> {
 }
 
 impl Program {
-    /// Builds the program in a module of its own. `go install` refuses a module that replaces others, as that of etcd does.
+    /// Builds the program in a separate module. `go install` cannot be used, because it refuses a module that replaces other modules, such as the
+    /// module of etcd.
     fn build(&self, module: &Path, built: &Path) -> Result<(), String> {
         let failed = |why: std::io::Error| format!("`{}`: {why}", module.display());
         if module.exists() {

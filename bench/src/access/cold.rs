@@ -1,4 +1,4 @@
-//! The first touch of a directory: a listing right after the kernel's caches were dropped, by a server that has not read the directory.
+//! The first access to a directory: a listing right after the kernel's caches were dropped, by a server that has not read the directory.
 
 use super::alike::tell;
 use super::alone::{each_name, own_nanos};

@@ -23,10 +23,11 @@ const ROUNDS: usize = 10;
 const ASK_EVERY: Duration = Duration::from_millis(2);
 /// How long a server may take to serve the new certificate.
 const MOST: Duration = Duration::from_secs(60);
-/// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory, which notices the file after the reload, too,
-/// and reads it again.
+/// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory: after a reload, the watch also notices the file,
+/// and the server reads it again.
 const COUNTED: Duration = Duration::from_secs(1);
-/// The number of certificates that are renewed in a round: for the time and for the CPU, at a signal and without one.
+/// The number of certificates that are renewed in a round: two with a signal and two without a signal, in each case one for the time and one for the
+/// CPU.
 const EACH: usize = 4;
 
 pub(super) fn goals() -> Vec<Goal> {

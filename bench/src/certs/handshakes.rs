@@ -154,7 +154,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
         let name = names(kind).next().unwrap_or_default();
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
-                // Each server gets a client of its own: a client stores tickets by server name, and both servers have the same names.
+                // Each server gets a separate client, because a client stores tickets by server name, and both servers have the same names.
                 let config = client(resumes)?;
                 shake(address, &config, &name)?;
                 let before = cpu(process)?;

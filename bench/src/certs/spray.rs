@@ -104,7 +104,7 @@ pub(super) fn run(
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
     let mut rounds = 0;
     while rounds < ROUNDS_MIN || asked() < count - WARM && rounds < ROUNDS_MAX {
-        // Each round has a warm and a cold turn; which one is first alternates.
+        // Each round has a warm and a cold turn. Their order alternates.
         for is_cold in [rounds % 2 == 0, rounds % 2 != 0] {
             let samples = turn(is_cold)?;
             if is_cold {

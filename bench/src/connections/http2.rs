@@ -16,7 +16,7 @@ const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// No push, and no dynamic table: then the status of each response is encoded in the same way.
+/// The client permits no push and no dynamic table. So the status of each response is encoded in the same way.
 const OWN_SETTINGS: [u8; 12] = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0];
 /// The bytes that the server may send on the connection, in addition to 65,535.
 const WINDOW: u32 = 1 << 30;

@@ -18,7 +18,7 @@ pub(super) struct Measured {
 
 /// The running servers, ended when dropped.
 pub(super) struct Servers {
-    /// Enfilade first, then those that are installed.
+    /// Enfilade first, then the other servers that are installed.
     pub(super) measured: Vec<Measured>,
     _enfilade: Server,
     _apache: Option<Apache>,

@@ -45,7 +45,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Measures a cell. Returns our time, divided by that of the rebuilt 4.2.
+/// Measures a cell. Returns the time of Enfilade, divided by the time of the rebuilt version 4.2.
 fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) -> Result<Estimate, Failure> {
     let count = cell.stores * cell.each;
     // Warm-up: after this, roots are open, and the counter files of the compared servers exist.

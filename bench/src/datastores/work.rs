@@ -18,7 +18,7 @@ const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
 /// The length of `datastore.cfg` in the measurement of the original.
 const BYTES: f64 = 114_679.0;
-/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop looks whether the
+/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop checks whether the
 /// store must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
 const BEFORE_READS: f64 = 2.0;
 

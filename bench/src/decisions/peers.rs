@@ -367,7 +367,7 @@ impl Proxy {
         Ok(Proxy { child: start(&mut command, address)?, address })
     }
 
-    /// Sends requests on one connection. Returns the CPU time of nginx and of the program that it asks for a request, in microseconds.
+    /// Sends requests on one connection. Returns the CPU time per request, in microseconds: of nginx, and of the program that nginx asks.
     fn turn(
         &self,
         requests: usize,

@@ -46,7 +46,7 @@ struct Made {
     acknowledged: i128,
 }
 
-/// Measures the time until another process sees a change: from the planned time of the change, and from its acknowledgement. The second one is
+/// Measures the time until another process sees a change: from the planned time of the change, and from its acknowledgement. The second time is
 /// negative if the process sees the change before the acknowledgement. One thread commits half as often as it can.
 pub(super) fn run(report: &mut Report, lmdb: &Lmdb, place: &Path, rate: f64) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);

@@ -30,7 +30,7 @@ struct Contender<'c> {
     change: &'c dyn Fn(u64) -> bool,
     /// The slow hashes that verifications computed so far.
     hashes: &'c dyn Fn() -> u64,
-    /// The CPU of its processes so far, in nanoseconds.
+    /// The CPU of the processes of the server so far, in nanoseconds.
     cpu: &'c dyn Fn() -> Result<f64, Failure>,
 }
 

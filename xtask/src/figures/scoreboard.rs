@@ -336,7 +336,7 @@ mod tests {
             &[],
             &json!({ "comparisons": comparisons, "command": "cargo xtask bench try" }),
         )]);
-        // The floor of `fast` is above its own cost, so it is no floor.
+        // The floor of `fast` is higher than the cost of `fast`, so the page shows no floor.
         let slow = page.find("| slow | 7 | 15 ms | It: 10 ms | 1.5 | 1.35 to 1.65 | 15 | 4 ms |").unwrap();
         let fast = page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | – |").unwrap();
         assert!(slow < fast);

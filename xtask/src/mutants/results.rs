@@ -71,7 +71,7 @@ pub(super) struct Found {
 /// each outcome, the names of its survivors, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
     page: PathBuf,
-    /// A log of results with the tests that gave them, for people; this program does not read it.
+    /// A log of results with the tests that gave the results, for people. This program does not read the log.
     log: PathBuf,
     /// The digest and the mutants of each file: id and label.
     files: BTreeMap<String, (String, Vec<(u32, String)>)>,
@@ -81,7 +81,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Reads stored results, without those of changed files.
+    /// Reads the stored results, except the results of changed files.
     ///
     /// # Errors
     /// If a source file of a mutant cannot be read.
