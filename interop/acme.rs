@@ -156,7 +156,7 @@ fn a_server_obtains_its_certificate() {
     let (failure, success) = ("the next attempt is in", "was obtained");
     let bundle = server.data().join("tls/acme-files.acme.example.pem");
 
-    // The metrics show whether the last attempt failed, and when the next one is made.
+    // The metrics show whether the last attempt failed, and when the next attempt is made.
     let has_time = |what: &str| {
         let begin = format!("enfilade_acme_{what}_timestamp_seconds ");
         metrics(&server).lines().any(|line| line.starts_with(&begin))

@@ -1,6 +1,6 @@
 //! The Core and Discovery cases of the certification scenario of the AuthZEN Authorization API 1.0 (openid/authzen,
-//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out: in these, a request is permitted because the
-//! asking service claims that a user is an administrator, and Enfilade decides only by facts.
+//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out. In the cases of these levels, a request is
+//! permitted because the asking service claims that a user is an administrator. But Enfilade decides only by facts.
 
 use crate::decision_listener::{Asker, Told};
 use crate::server::{Scratch, Server, free_port, wait_until};
@@ -255,7 +255,7 @@ fn contains(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Asks the question of a case, and returns the answer of the service. Returns an error if the answer is not the expected one.
+/// Asks the question of a case, and returns the answer of the service. Returns an error if the answer is not the expected answer.
 fn check(
     asker: &mut Asker,
     (section, call, members, expected): &(&str, &str, &[&str], &str),

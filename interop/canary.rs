@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const SMOKE: usize = 300;
-/// This value is in the server's environment, and so in its memory.
+/// This value is in the server's environment, so the server's memory contains it.
 const PLANTED: &str = "planted-canary-a8f3c1d97e5b4c60";
 
 /// Searches the memory of a process, or files, for some byte strings.

@@ -1,6 +1,6 @@
 //! Runs commands that change something; some of them change users and tokens in edited files. In each run, another write, sync or rename fails, or
-//! the command is killed at this call. The runs end when the command makes no further call of this kind. Afterwards, the facts are those before or
-//! after the command, an acknowledged change is kept, the store opens, and every record is valid.
+//! the command is killed at this call. The runs end when the command makes no further call of this kind. Afterwards, the facts are either the facts
+//! before the command or the facts after the command. An acknowledged change is kept, the store opens, and every record is valid.
 
 use crate::command::{self, FAULTS, Fault, passed};
 use crate::server::Scratch;

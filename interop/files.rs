@@ -317,8 +317,8 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     write(&server, "token.shadow", "{}");
     within(5, "the other looks", &server, || {
         if stopped.elapsed() > Duration::from_secs(6) {
-            // If the process was stopped in the middle of a commit, it holds the write lock of the store. Then the process is continued, and stopped
-            // again at another moment.
+            // If the process was stopped in the middle of a commit, it holds the write lock of the store. In this case, the process is continued, and
+            // stopped again at another moment.
             signal(server.pid(), Signal::CONT);
             std::thread::sleep(Duration::from_millis(100));
             signal(server.pid(), Signal::STOP);

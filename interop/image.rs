@@ -94,7 +94,7 @@ struct Container {
     scratch: Scratch,
     /// `HOST:PORT` of HTTPS, and of the operations listener.
     listen: [String; 2],
-    /// Podman and the name of the image. Without them, the program of the unpacked layer runs.
+    /// Podman and the name of the image. If the value is `None`, the program of the unpacked layer runs.
     podman: Option<(Podman, String)>,
     child: Option<Child>,
 }

@@ -201,7 +201,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let all: Vec<String> = all.iter().map(|path| format!("/dav/main/{path}")).collect();
     let listed = |depth: &[&str]| curl(&server, &token, "/dav/main/", depth).text();
     assert_eq!(hrefs(&listed(&DEEP)), all);
-    // A PROPFIND without the header `Depth` is answered like one with `Depth: infinity` (RFC 4918 §9.1).
+    // A PROPFIND without the header `Depth` is answered like a PROPFIND with `Depth: infinity` (RFC 4918 §9.1).
     assert_eq!(hrefs(&listed(&["--request", "PROPFIND"])), all);
     assert!(!listed(&DEEP).contains("HTTP/1.1 507"));
     std::fs::write(root.join("a/b/c/4"), "").unwrap();

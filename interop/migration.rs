@@ -335,7 +335,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     assert_eq!(why, "start the server, then try");
     let here = line.replace("127.0.0.1:8443", &server.address);
     assert_eq!(status_of(&here, "ann@pbs", "ann's"), "207", "{line}");
-    // While a server runs, the report does not say to start one.
+    // While a server runs, the report does not say to start a server.
     let (why, line) = try_it(&server.cli(&["import", "proxmox", from]));
     assert!(
         why.contains("the running server")

@@ -119,8 +119,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
     })
 }
 
-/// State that the processes share: whether to stop, and which revocations were acknowledged. Each item is one byte of a file, because any process
-/// then reads a value that another process wrote before.
+/// State that the processes share: whether to stop, and which revocations were acknowledged. Each item is one byte of a file, so that each process
+/// immediately reads what another process wrote.
 struct Board(File);
 
 impl Board {

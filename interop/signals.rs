@@ -155,7 +155,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(0, 2);
 }
 
-/// Without the file, every key would have its default. Then the server would answer for names without a certificate.
+/// Without the file, every key would have its default, and the server would answer for names without a certificate.
 #[test]
 fn a_configuration_that_was_removed_is_no_reload() {
     let server = Server::start();

@@ -58,11 +58,11 @@ fn kept(format: u32, file: &str) -> Vec<Value> {
     values(&std::fs::read_to_string(fixture(format).join(file)).unwrap())
 }
 
-/// Whether the new value contains everything of the old value. It may contain more.
+/// Whether the new value contains everything that the old value contains. The new value may contain more.
 fn says(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => old.iter().all(|(key, old)| {
-            // The field `good` was a transaction number of LMDB. There is no revision for it, so it is not compared.
+            // The field `good` was a transaction number of LMDB. The transaction number belongs to no revision, so the field is not compared.
             key == "good" || new.get(key).is_some_and(|new| says(new, old))
         }),
         _ => new == old,

@@ -1,5 +1,6 @@
-//! The benchmark with which Keystone's Fernet tokens were first measured, with the same numbers of requests: 200 creations and validations one after
-//! the other, 1,000 creations and 500 validations on 20 connections, and 4,000 validations on 20 connections with more and more revocations.
+//! The benchmark with which Keystone's Fernet tokens were first measured. It has the same numbers of requests: 200 creations and 200 validations one
+//! after the other, then 1,000 creations and 500 validations on 20 connections, then 4,000 validations on 20 connections with more and more
+//! revocations.
 
 use crate::Failure;
 use crate::arrivals::latencies;

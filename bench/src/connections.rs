@@ -1,5 +1,5 @@
-//! Many active connections at the same time: each one sends a GET of a small file from time to time, so that the total rate is the same with each number
-//! of connections. The latency counts from the planned time of a request.
+//! Many active connections at the same time. Each connection sends a GET of a small file from time to time. The total rate is the same with each
+//! number of connections. The latency counts from the planned time of a request.
 
 mod exchange;
 mod http1;

@@ -128,8 +128,8 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
 }
 
-/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and one with many take
-/// turns, so that noise of the machine affects both. Returns how many nanoseconds more a session takes with many revocations.
+/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and a store with many
+/// take turns, so that noise of the machine affects both stores. Returns how many nanoseconds more a session takes with many revocations.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<Estimate, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -236,7 +236,7 @@ fn making(report: &mut Report, cloud: &Cloud) -> Result<(), Failure> {
     let house = cloud.house(64 << 20, 2)?;
     let credential = cloud.session(&house, 0)?;
     let wanted = Wanted::Scope(cloud.scope());
-    // The first session moves the horizon of issue times, which is a change of facts; later ones need no change.
+    // The first session moves the horizon of issue times, which is a change of facts. Later sessions need no change.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let first = stores::come_in(&house, &credential)?;
     runtime

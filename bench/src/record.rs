@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// The options that affect the measurement, without those that only determine what happens to the results.
+/// The options that affect the measurement, without the options that only determine what happens to the results.
 fn measuring(options: &[&str]) -> Vec<String> {
     let (mut kept, mut options) = (Vec::new(), options.iter());
     while let Some(option) = options.next() {

@@ -1,4 +1,4 @@
-//! The real server on a data directory of its own, and a simple HTTP client for it.
+//! The real server on a separate data directory, and a simple HTTP client for this server.
 
 use crate::Failure;
 use crate::machine::resident_bytes;

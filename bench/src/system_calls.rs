@@ -19,8 +19,8 @@ pub(crate) struct Kind {
     pub(crate) with: &'static str,
 }
 
-/// The number of system calls of one repetition. The system calls of a short run are subtracted from those of a long run, so that start and end of
-/// the process do not count. `words` are the arguments of this program, without the number of repetitions.
+/// The number of system calls of one repetition. The system calls of a short run are subtracted from the system calls of a long run, so that start
+/// and end of the process do not count. `words` are the arguments of this program, without the number of repetitions.
 pub(crate) fn of_one(words: [&str; 2]) -> Result<f64, Failure> {
     // The smallest of five counts, because the number of calls to start and end a process varies.
     let fewest = |times: u64| -> Result<f64, Failure> {

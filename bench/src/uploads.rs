@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use targets::Target;
 
 const FILE_BYTES: usize = 4_096;
-/// The name of a benchmark row says the size of a file in these words.
+/// The size of a file, as it is written in the names of rows.
 const FILE: &str = "4 kB";
 
 /// The amounts of work.
@@ -145,7 +145,7 @@ struct Series {
 }
 
 impl Bench<'_> {
-    /// Puts all files to each server in turns, and makes them in the loop without a server.
+    /// Puts all files to each server in turns, and makes the same files in the loop without a server.
     fn case(&mut self, case: &Case) -> Result<(), Failure> {
         let mut asked: Vec<&Target> =
             self.targets.iter().filter(|target| !case.by_tls || target.https.is_some()).collect();
@@ -209,7 +209,7 @@ fn remove_all(directory: &Path, expected: usize) -> Result<(), Failure> {
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        // Apache keeps the properties of files in a directory of its own.
+        // Apache stores the properties of files in a subdirectory.
         if entry.file_type()?.is_dir() {
             continue;
         }

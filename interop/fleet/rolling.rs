@@ -73,7 +73,7 @@ impl Members {
         answer.text()
     }
 
-    /// Makes tokens at one member and deletes them at another. All members in `running` must obey each change at once.
+    /// Makes tokens at one member, and deletes them at another member. All members in `running` must obey each change at once.
     fn obey(&mut self, running: &[usize]) {
         for round in 0..number(ROUNDS) as usize {
             let [maker, ender] = [round, round + 1].map(|nth| running[nth % running.len()]);

@@ -175,7 +175,7 @@ fn value(json: &str, key: &str) -> String {
     rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
-/// Writes the results to a new file in `bench/runs`; never overwrites an existing one.
+/// Writes the results to a new file in `bench/runs`. Never overwrites an existing file.
 fn keep(group: &str, rows: &[String]) -> Result<PathBuf, String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).current_dir(xtask::root()).output();

@@ -43,7 +43,7 @@ struct Asked {
     json: bool,
     /// Judge survivors without a reason again, because new tests were written.
     again: bool,
-    /// Judge every survivor again, also those with a reason.
+    /// Judge every survivor again, also survivors with a reason.
     accepted: bool,
     /// Also judge survivors by the tests of the binary.
     interop: bool,

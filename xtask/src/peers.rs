@@ -43,7 +43,7 @@ pub(crate) fn path() -> Option<OsString> {
     std::env::join_paths(std::iter::once(place().join("bin")).chain(std::env::split_paths(&usual))).ok()
 }
 
-/// Builds those of the programs that are not built yet.
+/// Builds the programs that are not built yet.
 pub(crate) fn install() -> Result<(), String> {
     for program in &PROGRAMS {
         let built = place().join("bin").join(program.name);

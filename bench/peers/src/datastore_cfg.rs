@@ -1,4 +1,4 @@
-//! Lookups of datastores as Proxmox Backup Server does them. Versions up to 4.1 parse `datastore.cfg` for each lookup and again for each drop. Later
+//! Lookups of datastores, as in Proxmox Backup Server. Versions up to 4.1 parse `datastore.cfg` for each lookup and again for each drop. Later
 //! versions keep the parsed configuration while a shared generation number is unchanged. All versions lock a file for each lookup, and count the
 //! active operations of each store in a JSON file. This JSON file has a separate lock, and is rewritten when an operation begins or ends.
 //!

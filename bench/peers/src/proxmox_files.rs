@@ -1,4 +1,4 @@
-//! Locks and replaced files, with the system calls that Proxmox's library makes for them (`proxmox-sys/src/fs/file.rs`, `linux/timer.rs`).
+//! Locks and replaced files, with the same system calls as in Proxmox's library (`proxmox-sys/src/fs/file.rs`, `linux/timer.rs`).
 
 use crate::Failure;
 use nix::sys::signal::{SigEvent, SigSet, SigevNotify, Signal};

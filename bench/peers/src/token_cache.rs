@@ -6,7 +6,7 @@
 //!
 //! The original was measured with Proxmox's own crates, 100 tokens and `$y$` hashes of cost 5, on a machine where a `$5$` hash took 1.99 ms. A
 //! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache. While tokens changed ten times a second, two threads made 8.56 million
-//! verifications a second if the same process made the changes, and 4.32 million if another process made them.
+//! verifications a second if the same process made the changes, and 4.32 million verifications a second if another process made the changes.
 
 use super::token_shadow::{Shadow, Stat, Tokenid, equal};
 use crate::Failure;

@@ -22,8 +22,8 @@ const TURNS: usize = 5;
 /// How many times the directory is listed on one connection.
 const LISTINGS: usize = 3;
 
-/// The goals for the directory [`LARGE`] with few ACLs: the number of the user's groups, and the id for a listing with a login by token, the id for a
-/// listing with a login by password, and the id for the second listing.
+/// The goals for the directory [`LARGE`] with few ACLs: the number of the user's groups, and three ids. The ids are for a listing with a login by
+/// token, for a listing with a login by password, and for the second listing.
 const GOALS: [(u32, [&str; 3]); 2] = [
     (4, ["samba-4-login", "samba-4-login-password", "samba-4-second"]),
     (400, ["samba-400-login", "samba-400-login-password", "samba-400-second"]),
@@ -73,7 +73,7 @@ pub(super) fn goals() -> Vec<Goal> {
     goals
 }
 
-/// CPU milliseconds of the listings on one connection, in their order. The first one includes the login.
+/// CPU milliseconds of the listings on one connection, in their order. The first listing includes the login.
 type Listed = [Samples; LISTINGS];
 
 /// The listings of a directory by one user.

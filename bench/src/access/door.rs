@@ -24,7 +24,8 @@ use std::time::Duration;
 
 const ENTRIES: u64 = 41_000;
 const ROUNDS: usize = 5;
-/// The number of rounds with known states. There are more of these rounds than of the others, because such a round takes only two milliseconds.
+/// The number of rounds with known states. There are more of these rounds than of other rounds, because a round with known states takes only two
+/// milliseconds.
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
@@ -103,7 +104,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failu
             let visit = stores::visit(&house, &stores::ask(n * TOKENS_EACH)?)?;
             let (permit, _inside) =
                 house.look_up(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
-            // Returns the time to judge the entries, and the number of visible ones.
+            // Returns the time to judge the entries, and the number of visible entries.
             let see = |asked: &[Subject], memo: &AccessMemo| -> (Duration, usize) {
                 let root = StorePath::root();
                 let look = |view: &enfilade_facts::View<'_>| {

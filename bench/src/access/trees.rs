@@ -31,7 +31,7 @@ pub(super) const TREES: [&str; 6] = [
 /// The number of different ACLs in a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acls {
-    /// 32 different ACLs on hidden entries, and 32 on visible ones.
+    /// 32 different ACLs on hidden entries, and 32 others on visible entries.
     Few,
     /// A different ACL on each object.
     Distinct,

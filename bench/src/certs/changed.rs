@@ -75,7 +75,7 @@ impl<'r> Turns<'r> {
 
 pub(super) fn run(report: &mut Report, case: &Case<'_>, programs: &[Program]) -> Result<(), Failure> {
     let renewed = case.scratch.path().join("renewed");
-    // The new certificates have the same numbers as the old ones, and so the same names. Their keys are different.
+    // The new certificates have the same numbers as the old certificates, and therefore the same names. Their keys are different.
     make::make(&renewed, EACH * ROUNDS)?;
     let (place, client) = (case.copy("changed", EACH * ROUNDS)?, client(false)?);
     let [ours, theirs] = [false, true]
@@ -111,7 +111,7 @@ fn tell(report: &mut Report, case: &Case<'_>, all: &[Turns<'_>]) {
 }
 
 impl Turns<'_> {
-    /// Measures the time of one renewal, and the CPU of another one. HAProxy gets the certificates that Enfilade gets with a signal.
+    /// Measures the time of one renewal, and the CPU of another renewal. HAProxy gets the certificates that Enfilade gets with a signal.
     fn once(&mut self, renewals: &[Renewal]) -> Result<(), Failure> {
         let first = if self.way == Way::Watch { 2 } else { 0 };
         for (of, renewal) in renewals.iter().skip(first).take(2).enumerate() {

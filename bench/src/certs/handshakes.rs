@@ -131,7 +131,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     let ours = (server.https.address(), server.child.0.id());
     let peer = haproxy::version().map(|_| haproxy::start(&directory, &place)).transpose()?;
     let full = client(false)?;
-    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second one.
+    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second handshake.
     let names = |kind: usize| {
         (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
     };

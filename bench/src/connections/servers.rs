@@ -50,7 +50,7 @@ impl Servers {
     }
 }
 
-/// Starts Enfilade with higher limits: by default it has at most 10,000 connections, and ends idle ones earlier.
+/// Starts Enfilade with higher limits: by default it has at most 10,000 connections, and ends idle connections earlier.
 fn enfilade(data: &Path) -> Result<Server, Failure> {
     let idle = IDLE_SECONDS.to_string();
     Server::start(

@@ -53,7 +53,7 @@ fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) 
     servers.ours(cell)?;
     let (mut before, mut after, mut own) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
-        // Every uncached lookup does the same work, so fewer of them are accurate enough.
+        // Every uncached lookup does the same work, so a smaller number of lookups is accurate enough.
         before.push(servers.theirs(cell, false, if small { 10 } else { 100 })?);
         after.push(servers.theirs(cell, true, count)?);
         own.push(servers.ours(cell)?);

@@ -22,7 +22,8 @@ const BYTES: f64 = 114_679.0;
 /// store must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
 const BEFORE_READS: f64 = 2.0;
 
-/// A kind of system call, and the number of such calls of a lookup and its drop in the measurement of the original: 4.1, and 4.2.3.
+/// A kind of system call, and how many calls of this kind a lookup and its drop made in the measurement of the original: with version 4.1, and with
+/// 4.2.3.
 struct Counted(&'static str, &'static str, f64, f64);
 
 /// In the measurement of the original: three locks, each with a timer that is created, set and deleted, and each with a `getpwnam` of the user `backup`

@@ -10,7 +10,7 @@ use enfilade_sources::lmdb::Lmdb;
 use std::time::Duration;
 
 const THREADS: [u64; 3] = [1, 8, 32];
-/// The numbers of commits at planned times, in a small run and in a full one.
+/// The numbers of commits at planned times, in a small run and in a full run.
 const PLANNED: [u64; 2] = [1_000, 5_000];
 
 /// Measures commits. Returns the commits per second of one thread.

@@ -90,7 +90,7 @@ fn lines_of(lines: std::io::Lines<BufReader<ChildStdout>>) -> Vec<(u64, i128)> {
     lines.map_while(Result::ok).filter_map(parsed).collect()
 }
 
-/// The microseconds until each change was seen. If the watcher skipped a revision, its change was seen with the next one.
+/// The microseconds until each change was seen. If the watcher skipped a revision, the change of this revision was seen with the next revision.
 fn compare(made: &[Made], seen: &[(u64, i128)]) -> Result<(Samples, Samples), Failure> {
     let (mut from_plan, mut from_answer) = (Samples::default(), Samples::default());
     for change in made {

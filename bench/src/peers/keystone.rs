@@ -56,7 +56,7 @@ pub(crate) fn install() -> Result<(), Failure> {
     }
     if missing.contains(&"keystone") {
         let mut pip = Command::new("pip3");
-        // Debian's Python was built with profile-guided optimization, and is about twice as fast as one built without.
+        // Debian's Python was built with profile-guided optimization, and is about twice as fast as a Python that was built without it.
         pip.args([
             "--python",
             PYTHON,
@@ -73,7 +73,7 @@ pub(crate) fn install() -> Result<(), Failure> {
 }
 
 impl Keystone {
-    /// Starts Keystone with a database of its own.
+    /// Starts Keystone with a new database.
     pub(crate) fn start(scratch: &Scratch) -> Result<Self, Failure> {
         let place = scratch.path().join("keystone");
         let (data, socket) = (place.join("mariadb"), place.join("mariadb.sock"));

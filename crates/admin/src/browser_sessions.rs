@@ -1,7 +1,7 @@
 //! Sessions of browsers: a user signs in at the page for signing in, and gets a session for each application that the browser visits.
 //!
 //! The cookie of one host is not sent to another host. So an application's session begins with a one-time code: the page for signing in redirects the
-//! browser to the application's host with the code, and there the browser exchanges the code for a cookie.
+//! browser to the application's host with the code. At this host, the browser exchanges the code for a cookie.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
@@ -200,7 +200,7 @@ pub struct SignInSummary {
     pub audiences: Vec<Audience>,
 }
 
-/// The sign-ins of a user in browsers, the newest first. A sign-in that was revoked is not among them.
+/// The sign-ins of a user in browsers, the newest first. The list does not contain revoked sign-ins.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -22,7 +22,7 @@ pub struct ChangeContext<'a> {
     pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
-    /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.
+    /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make datastores anywhere.
     pub roots: Option<&'a [PathBuf]>,
     /// The author of the changes in the audit log: an authid, or a person at the command line.
     pub who: &'a str,

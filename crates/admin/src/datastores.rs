@@ -49,7 +49,7 @@ pub enum DatastoreEdit {
 /// Changes one section: first in the file, while the file is locked, then in the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
-/// When the change is invalid, or the file cannot be changed; then nothing changes.
+/// When the change is invalid, or the file cannot be changed. In both cases, nothing changes.
 pub fn edit_datastore(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,
@@ -79,7 +79,7 @@ pub fn edit_datastore(
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
         DatastoreEdit::Remove => {
-            // Roles on the datastore are removed, so that a later datastore of the same name does not get them.
+            // Roles on the datastore are removed, so that a later datastore of the same name does not get these roles.
             if ctx.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
                 remove_roles_on(ctx, &RolePath::of(name, &StorePath::root()))?;
             }
@@ -228,8 +228,8 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // This check comes before the others, because the other refusals would show the client whether a path outside of the allowed roots exists, or the
-    // target of a link.
+    // This check comes before the other checks, because their refusals would show the client whether a path outside of the allowed roots exists, or
+    // the target of a link.
     outside(ctx, path, &real_path(path))
         .or_else(shared)
         .or_else(taken)

@@ -55,7 +55,8 @@ pub enum NewAcl {
     Sddl(String),
 }
 
-/// Replaces an ACL. Owner and group do not change if the lines do not name them. Returns the name of the extended attribute that was written.
+/// Replaces an ACL. Owner and group do not change if the lines name no owner and no group. Returns the name of the extended attribute that was
+/// written.
 ///
 /// # Errors
 /// When the object does not exist, a line is malformed, or the ACL cannot be written.

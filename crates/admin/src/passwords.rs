@@ -41,7 +41,7 @@ pub struct PasswordRules {
 pub enum ChosenBy {
     /// The user of the password, with the present password as proof.
     User(Secret),
-    /// An administrator. Then neither the age of the old password nor the earlier passwords are checked.
+    /// An administrator. If an administrator chooses the password, neither the age of the old password nor the earlier passwords are checked.
     Another,
 }
 
@@ -158,8 +158,8 @@ impl PasswordRules {
     }
 
     /// A regular expression that every allowed password matches, for programs that check a new password before they send it. It is the configured
-    /// expression. If none is configured, it is an expression for the minimum length. `None` if there is no minimum length either. The kinds of
-    /// characters are not in the expression, because programs disagree about which characters are letters.
+    /// expression. If no expression is configured, it is an expression for the minimum length; `None` if there is no minimum length either. The kinds
+    /// of characters are not in the expression, because programs disagree about which characters are letters.
     pub fn regex(&self) -> Option<String> {
         match &self.regex {
             Some(regex) => Some(regex.as_str().to_owned()),

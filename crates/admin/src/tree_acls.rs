@@ -18,7 +18,7 @@ pub struct Propagated {
     pub changed: u64,
     /// The number of objects that had the ACL already.
     pub same: u64,
-    /// Protected objects. They and everything below them inherit nothing from above, so they did not change.
+    /// Protected objects. They inherit nothing from above, so neither they nor the objects below them were changed.
     pub protected: Vec<String>,
     /// Objects that could not be changed, each with the reason.
     pub left: Vec<(String, String)>,

@@ -86,7 +86,7 @@ pub(crate) fn newest(records: &[Record]) -> Vec<&Record> {
     newest.into_values().collect()
 }
 
-/// The goals that do not hold first, then those that are closest to their limit.
+/// Sorts the goals: first the goals that do not hold, then the goals that are closest to their limit.
 fn ordered<'r>(goals: impl Iterator<Item = Goal<'r>>) -> Vec<Goal<'r>> {
     let mut goals: Vec<Goal<'r>> = goals.collect();
     goals.sort_by(|one, other| {

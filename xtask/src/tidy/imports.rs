@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree};
 
-/// The longest chain of imports that is followed; only a program that does not compile has a longer one.
+/// The longest chain of imports that is followed; only a program that does not compile has a longer chain.
 const HOPS_MAX: usize = 32;
 
 /// The modules of one crate, the root first.

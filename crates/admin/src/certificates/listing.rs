@@ -299,8 +299,8 @@ impl Listing {
         }
     }
 
-    /// Whether a crt-list line of the file has options that are not the default. Then no other certificate may be sent instead of the file's
-    /// certificate.
+    /// Whether a crt-list line of the file has options that are not the default. If a line has such options, no other certificate may be sent instead
+    /// of the file's certificate.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())

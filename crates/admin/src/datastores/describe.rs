@@ -28,7 +28,7 @@ pub struct DatastoreSummary {
     pub fault: Option<String>,
     /// The comment.
     pub comment: Option<String>,
-    /// The members of the fleet that may serve the datastore, if its settings name them.
+    /// The members of the fleet that may serve the datastore, if the settings of the datastore name members.
     pub home: Option<HomeMembers>,
 }
 

@@ -1,5 +1,5 @@
 //! Imports the content of the files of a Proxmox Backup Server once, and does not follow later edits of the files. To keep editing the files, put
-//! them into the data directory instead. Then an import from the data directory adds only realms and the passwords of `shadow.json`.
+//! them into the data directory instead. An import from the data directory adds only realms and the passwords of `shadow.json`.
 
 use super::Imported;
 use super::accounts::Import;

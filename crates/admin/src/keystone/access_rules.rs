@@ -1,4 +1,4 @@
-//! Access rules. They belong to users, and application credentials refer to them.
+//! Access rules. An access rule belongs to a user. Application credentials refer to access rules.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;

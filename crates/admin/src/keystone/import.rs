@@ -154,8 +154,8 @@ struct Taking<'a, 'v> {
     made: &'a mut Made,
 }
 
-/// What the import has added to changes but not committed. A dry run never commits, so in a dry run these are the additions to all its
-/// changes.
+/// What the import has added to changes but not committed. A dry run never commits, so in a dry run the value contains the additions of the whole
+/// import.
 #[derive(Default)]
 struct Made {
     /// The record of free SIDs that the store has, and the record after this change.

@@ -180,7 +180,8 @@ impl StoredResource for Limit {
         let mut known = Known::new(at.view);
         known.set(self)?;
         known.fits(at.limit_model, &registered, self)?;
-        // If two limits of one resource change at the same time, the changes conflict, and the later one is checked again on the result of the other.
+        // If two limits of one resource change at the same time, the changes conflict, and the later change is checked again on the result of the
+        // earlier change.
         claim(at.view, at.change, &self.registered, &registered)
     }
 

@@ -33,7 +33,7 @@ pub struct TokenSummary {
     pub limited_to: Option<String>,
     /// Whether the token is an application credential whose sessions may create credentials and trusts.
     pub unrestricted: bool,
-    /// The application credential with which this one was created.
+    /// The application credential with which this token was created.
     pub created_with: Option<String>,
     /// Whether the token is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
