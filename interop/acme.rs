@@ -45,7 +45,7 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// Starts an authority that validates names at these ports. Returns it and the URL of its directory.
+    /// Starts an authority that validates names at these ports. Returns the authority, and the URL of the authority's directory.
     pub(crate) fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());

@@ -132,7 +132,7 @@ fn server() -> (Server, String) {
     (server, bob)
 }
 
-/// The answer. The name of the state is removed from it.
+/// Sends a request. Returns the answer without the name of the state.
 fn answer(server: &Server, login: &str, row: &Row, state: &str) -> (u16, Vec<String>, String) {
     let named = |text: &str| {
         let of_kind = |kind: &str| format!("{kind}-{state}");

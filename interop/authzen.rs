@@ -288,7 +288,7 @@ const OPENFGA_RELATIONS: &str = r#"{"writes":{"tuple_keys":[{"user":"user:alice"
 const OPENFGA_DIFFERS: [&str; 7] =
     ["3.4 empty", "3.4 none", "3.4 incomplete", "4.6.1", "4.6.1 resource", "4.6.2", "4.6.2 resource"];
 
-/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs OpenFGA; other runs of the tests use it if it is installed.
+/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs OpenFGA; other runs of the tests use OpenFGA if it is installed.
 fn openfga() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let places = [home.join("go/bin/openfga"), "/usr/local/bin/openfga".into(), "/usr/bin/openfga".into()];

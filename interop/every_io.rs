@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// CI uses only the first two kinds of failures, because they find most defects.
+/// CI uses only the first two kinds of failures, because these kinds find most defects.
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [

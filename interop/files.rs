@@ -62,7 +62,7 @@ fn whoami(server: &Server, login: &str) -> u16 {
     curl(server, login, "/whoami", &[]).status
 }
 
-/// If a file is missing, a change of it is refused. The change would write a file that contains only the new record.
+/// If a file is missing, a change of the file is refused, because the change would write a file that contains only the new record.
 #[test]
 fn a_missing_file_is_not_written_anew() {
     let server = start();

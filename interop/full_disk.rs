@@ -1,4 +1,4 @@
-//! A full disk: a server that starts reports it, a running server continues to answer, and rights can be removed.
+//! A full disk: a server that starts reports the full disk, a running server continues to answer, and rights can be removed.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES, first_line};

@@ -1,5 +1,5 @@
-//! A session that lost a right does not get it back when the right is granted again in any way. A trust that was delegated further ends with each
-//! user and each trust of its chain.
+//! A session that lost a right does not get it back when the right is granted again in any way. A trust that was delegated further ends if any user
+//! or any trust of its chain is disabled or deleted.
 
 use crate::gone::{Cloud, enabled, project};
 use serde_json::{Value, json};

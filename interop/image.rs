@@ -144,7 +144,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
         command
     }
 
-    /// Loads the image into podman. Returns the reason if podman cannot run it on this machine.
+    /// Loads the image into podman. Returns the reason if podman cannot run the image on this machine.
     fn load(&mut self, archive: &Path) -> Result<(), String> {
         let mut podman = Podman::new(self.scratch.path());
         let loaded =

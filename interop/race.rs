@@ -1,6 +1,6 @@
 //! Processes on one data directory check credentials while another process and commands revoke them. A check that begins after the acknowledgement of
-//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. This shows
-//! that the test can fail.
+//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. So the test
+//! can detect wrong grants.
 //!
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 

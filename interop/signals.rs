@@ -60,7 +60,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
-    // The certificate of another server. Clients that trust only the old certificate refuse it.
+    // Installs the certificate of another server. Clients that trust only the old certificate refuse this certificate.
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), &pem).unwrap();
     signal("HUP", server.pid());

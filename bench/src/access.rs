@@ -220,7 +220,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The data directory of the server. It is made when it is needed for the first time.
+    /// The data directory of the server. The directory is made when it is needed for the first time.
     fn data(&self) -> Result<PathBuf, Failure> {
         let data = self.scratch.path().join("data");
         if !data.exists() {

@@ -1,6 +1,6 @@
 //! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, but Apache does not wait for the disk. So a loop
-//! without a server measures the cost of the syncs. Apache is measured in three ways: as it is, with this cost added, and with a directory in which
-//! each change is synchronous.
+//! without a server measures the cost of the syncs. Apache is measured in three ways: without syncs, with the cost of the syncs added, and with a
+//! directory in which each change is synchronous.
 
 mod floor;
 mod large;

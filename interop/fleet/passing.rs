@@ -375,7 +375,7 @@ fn longest_hex(text: &str) -> String {
     runs.max_by_key(|run| run.len()).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// If a member is killed or stopped, clients of other members do not wait for it.
+/// If a member is killed or stopped, clients of other members do not wait for this member.
 #[test]
 fn a_member_that_serves_no_more_lets_nobody_wait() {
     let (mut fleet, addresses) = fleet(&[]);

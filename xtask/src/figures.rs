@@ -76,7 +76,7 @@ pub fn not_measured<'n>(root: &Path, benches: &[&'n str]) -> Result<Vec<&'n str>
     Ok(benches.iter().copied().filter(|words| !has_record(words)).collect())
 }
 
-/// The commits of the history; `None` if they are not known here.
+/// The commits of the history; `None` if this directory has no complete history.
 pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
     let is_shallow = git(root, &["rev-parse", "--is-shallow-repository"])?.trim() != "false";
     let commits = git(root, &["rev-list", "HEAD"]).filter(|_| !is_shallow)?;

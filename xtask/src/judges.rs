@@ -46,7 +46,7 @@ pub(crate) fn knows(name: &str) -> bool {
     GROUPS.iter().any(|group| group.name == name)
 }
 
-/// Runs all judges, or the named ones; with `--binary PATH` they judge that program, and no program is built.
+/// Runs all judges, or the named judges. With `--binary PATH`, the judges test this program, and no program is built.
 pub(crate) fn run(group: &str, words: &[&str]) -> Result<(), String> {
     let group = GROUPS.iter().find(|one| one.name == group).ok_or("no such judges")?;
     let (mut binary, mut wanted) = (None, Vec::new());

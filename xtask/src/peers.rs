@@ -1,4 +1,5 @@
-//! Programs with which Enfilade is compared, and which are not in Debian or are too old there. `go` builds them from its module proxy.
+//! Programs with which Enfilade is compared, and which are not in Debian or are too old there. `go` builds these programs from the modules of Go's
+//! module proxy.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -142,7 +142,7 @@ fn write_text(to: &mut Vec<u8>, text: &str) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Whether the header fields begin with status 200. Changes of the size of the dynamic table may come before it.
+/// Whether the header fields begin with status 200. Changes of the size of the dynamic table may come before the status.
 fn is_ok(fields: &[u8]) -> bool {
     fields.iter().find(|byte| **byte & 0xe0 != 0x20) == Some(&OK)
 }

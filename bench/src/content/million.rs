@@ -1,5 +1,5 @@
 //! Listings of directories in a datastore of a million files, compared with listings in a small datastore. The server lists every directory of the
-//! large datastore once, so that it has more names than it can remember.
+//! large datastore once, so that the server reads more names than it can remember.
 
 use super::FOUR;
 use super::apache::Apache;

@@ -47,7 +47,7 @@ struct Made {
 }
 
 /// Measures the time until another process sees a change: from the planned time of the change, and from its acknowledgement. The second time is
-/// negative if the process sees the change before the acknowledgement. One thread commits half as often as it can.
+/// negative if the process sees the change before the acknowledgement. One thread commits at half of its maximum rate.
 pub(super) fn run(report: &mut Report, lmdb: &Lmdb, place: &Path, rate: f64) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("facts-watcher").arg(place).stdout(Stdio::piped());

@@ -159,7 +159,7 @@ impl Keystone {
         Ok((own / 1e9, behind / 1e9))
     }
 
-    /// How often Keystone found what it looked for in memcached so far, and how often not.
+    /// The number of lookups so far in which Keystone found an entry in memcached, and the number in which it found none.
     pub(crate) fn cache(&self) -> Result<(u64, u64), Failure> {
         let mut memcached = BufReader::new(TcpStream::connect((Ipv4Addr::LOCALHOST, self.memory_port))?);
         memcached.get_mut().write_all(b"stats\r\n")?;
@@ -198,7 +198,7 @@ impl Keystone {
 
 impl Drop for Keystone {
     fn drop(&mut self) {
-        // On SIGINT the first process ends its child processes; on SIGKILL it would not.
+        // On SIGINT, the first process ends its child processes. After SIGKILL, the child processes would continue to run.
         let first = rustix::process::Pid::from_raw(i32::try_from(self.web.0.id()).unwrap_or(0));
         let _ = first.map(|first| rustix::process::kill_process(first, rustix::process::Signal::INT));
         let _ = self.web.0.wait();

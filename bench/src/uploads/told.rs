@@ -82,7 +82,8 @@ impl Cost {
     }
 }
 
-/// A server may work while it waits for a sync. If it could do all of its work during the syncs, its time would be the longer of the two times.
+/// Compares Enfilade with a server that does all of its other work while it waits for syncs. The time of such a server is the longer of two times:
+/// the time of Apache, and the time of the loop with syncs.
 fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
     let apache = all.iter().find(|series| series.name == APACHE);
     let (Some(ours), Some(apache)) = (all.first(), apache) else { return };

@@ -145,7 +145,7 @@ fn changed(view: &View<'_>, users: &[UserId], edit: Edit<'_>) -> Result<Vec<User
     Ok(found)
 }
 
-/// The record after the edit. For a deleted user it is the default record, which is not stored.
+/// The record after the edit. For a deleted user, the result is the default record, which is not stored.
 fn edited(
     view: &View<'_>,
     id: &UserId,

@@ -117,7 +117,8 @@ pub fn edit_datastore(
 /// running server.
 ///
 /// # Errors
-/// When the datastore has another home than `before`, the member is not in `before`, a member before it has a server again, or the facts cannot be changed.
+/// When the datastore has another home than `before`, the member is not in `before`, a member that precedes `member` has a server again, or the facts
+/// cannot be changed.
 pub fn take_over(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,

@@ -41,7 +41,7 @@ pub fn get_acl(
     Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
 }
 
-/// The ACL of an object; `None` if the mode bits decide; an error if it is malformed.
+/// The ACL of an object; `None` if the mode bits decide; an error if the ACL is malformed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
     subject.descriptor().map_err(|why| format!("is invalid: {why}; replace it with `enfilade acl set`"))
 }

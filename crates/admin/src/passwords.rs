@@ -22,7 +22,7 @@ pub struct PasswordRules {
     pub seconds_min: i64,
     /// The number of last passwords, including the present one, that a user may not choose again.
     pub unlike_last: usize,
-    /// Whether a user must change a password that another person chose: it can only be used to set a new password.
+    /// Whether a user must change a password that another person chose. Such a password can only be used to set a new password.
     pub change_given: bool,
     /// A regular expression that a password must match.
     pub regex: Option<PasswordRegex>,

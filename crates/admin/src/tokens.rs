@@ -416,7 +416,7 @@ pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool,
     ctx.commit(&what, put).map(|(is_done, _)| is_done)
 }
 
-/// Deletes a token and the roles that were assigned to it; the next request with it is refused.
+/// Deletes a token and the roles that were assigned to it; the next request with the token is refused.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.

@@ -189,7 +189,7 @@ fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, S
     }
 }
 
-/// Restores a saved ACL. Returns whether the ACL of the object changed. If the object has an invalid ACL, it is replaced.
+/// Restores a saved ACL. Returns whether the ACL of the object changed. If the object has an invalid ACL, the invalid ACL is replaced.
 ///
 /// # Errors
 /// When the path does not exist or cannot be opened, `sddl` is malformed, or the ACL cannot be written.

@@ -176,7 +176,7 @@ fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &
     }
 }
 
-/// The goals that are not in the newest record of their benchmark, because they are newer than the record, or because there is no record.
+/// The goals that are not in the newest record of their benchmark, because the goals are newer than the record, or because there is no record.
 fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
     let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
     let section = section.split("\n## ").next().unwrap_or_default();

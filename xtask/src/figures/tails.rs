@@ -1,4 +1,4 @@
-//! The latencies of a record: percentiles, the longest one and their number.
+//! The latencies of a record: percentiles, the longest latency, and the number of latencies.
 
 use super::record::{Estimate, Record};
 use super::shown::{plain, samples, with_unit};

@@ -68,7 +68,7 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
     Ok(rows.into_iter().map(summary).collect())
 }
 
-/// The details of a datastore. If it has a quota, its content is counted, which reads the attributes of every file.
+/// The details of a datastore. If the datastore has a quota, its content is counted. The count reads the attributes of every file.
 ///
 /// # Errors
 /// When the datastore does not exist, or the facts cannot be read.

@@ -360,7 +360,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(id)
     }
 
-    /// Whether an earlier import added the realm, or found it here, and it was removed since.
+    /// Whether the realm was removed since an earlier import added it or found it on this server.
     fn is_removed_realm(&self, realm: &Realm) -> Result<bool, Error> {
         let was_here = self.passwords.earlier.has("realm", realm.as_str());
         Ok(was_here

@@ -251,7 +251,7 @@ mod tests {
                 "acl:1:/:ann@pbs:Admin",
                 "roles of ann@pbs on /datastore/tank",
             ),
-            // The followed files give the same roles on this path, because they propagate from the path above.
+            // The followed files give the same roles on this path, because the roles propagate from the path above.
             ("acl:1:/:ann@pbs:Admin", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:Admin", ""),
             // In the copy, only NoAccess counts.
             ("acl:1:/:ann@pbs:NoAccess", "acl:1:/:ann@pbs:NoAccess,Admin", ""),

@@ -38,9 +38,10 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, with one exception: an existing user without a password gets the password in `shadow.json`, if it is certainly the same user. A user with
-/// a second factor gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles
-/// are left out if they would give rights on other records than in the source: on an existing datastore with another path, or to an existing user.
+/// change, with one exception: an existing user without a password gets the password in `shadow.json`, if the user is certainly the same as in the
+/// source. A user with a second factor gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store
+/// becomes read-only. Roles are left out if they would give rights on other records than in the source: on an existing datastore with another path,
+/// or to an existing user.
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts

@@ -40,7 +40,7 @@ pub struct NewApplicationCredential {
     pub by: Option<CredentialId>,
     /// The description.
     pub comment: Option<String>,
-    /// A secret that the owner chose. It gets a slow hash, because it may be easy to guess.
+    /// A secret that the owner chose. The secret gets a slow hash, because it may be easy to guess.
     pub secret: Option<Secret>,
 }
 

@@ -107,7 +107,8 @@ impl StoredResource for Region {
         Ok(())
     }
 
-    /// A region is deleted together with the regions in it. It is not deleted if it or a region in it has endpoints or registered limits.
+    /// A region is deleted together with the regions in it. The region is not deleted if this region or a region in it has endpoints or registered
+    /// limits.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
         let regions = view.list::<Region>(&[])?;
         let within = regions_in(&regions, id);

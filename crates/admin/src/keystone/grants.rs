@@ -18,7 +18,7 @@ pub enum On {
     System,
     /// The projects below a project, which inherit the role.
     BelowProject(ProjectId),
-    /// The projects of a domain, by its name, which inherit the role.
+    /// The projects of a domain, which inherit the role. The domain is given by name.
     BelowDomain(Realm),
 }
 
