@@ -301,7 +301,7 @@ fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() 
             assert!(text_of.contains(part), "{option}: {part}: {text_of}");
         }
         assert!(!text_of.contains("are undone"), "{option}: {text_of}");
-        // The next copy has a later revision than the restore.
+        // These changes give the next copy a later revision than the restored store has.
         for n in 0..3 {
             said(&other, &["user", "add", &format!("next{option}-{n}@local")]);
         }

@@ -143,7 +143,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
     let server = Server::start_with(&[("CANARY", PLANTED), WITHOUT_PENALTIES]);
     let login = server.add_user("alice", "DatastoreReader");
     let generated = login.split_once(':').unwrap();
-    // A token with an imported slow hash.
+    // Loads a token with the slow hash of another system.
     let uuid = "7d1c9a52-3e8b-4f60-9b1d-c05e2a7f4e83";
     let hash = Command::new("openssl").args(["passwd", "-5", uuid]).output().unwrap();
     let hash = String::from_utf8(hash.stdout).unwrap();

@@ -135,7 +135,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("stream 132", ENOSYS),
         ("stream 256", ENOSYS),
         ("fast-open 9", ENOSYS),
-        // io_uring_setup and clone3.
+        // Call 425 is io_uring_setup, and call 435 is clone3.
         ("call 425", ENOSYS),
         ("call 435", ENOSYS),
     ];
@@ -160,7 +160,7 @@ fn a_call_of_an_attacker_ends_the_server() {
         let mut tried = Tried::start(&[]);
         tried.ask(&[attempt]);
         let ended = tried.server.wait();
-        // SIGSYS
+        // Signal 31 is SIGSYS.
         assert_eq!(ended.signal(), Some(31), "{attempt}: {ended:?}");
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(text.contains("main"));
 }
 
-/// One run with a failure. `None` if the program made fewer calls.
+/// Runs the operation with a failure at call `at`. Returns `None` if the program made fewer calls.
 fn fault_at(
     good: &Path,
     scratch: &Path,

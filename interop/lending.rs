@@ -266,7 +266,7 @@ fn what_was_lent_changes_no_account_and_gives_nobody_a_role() {
         json!({ "name": "g", "domain_id": "default" }),
     );
     for (name, token) in &lent {
-        // Calls that the roles permit work.
+        // The lent session can make the calls that its roles permit.
         let body = json!({ "project": { "name": format!("by-{name}"), "domain_id": "default" } });
         assert_eq!(cloud.status(token, "POST", "/v3/projects", &body), 201, "{name}");
         assert_eq!(cloud.status(token, "GET", "/v3/users", &Value::Null), 200, "{name}");

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const USER: u32 = 54_323;
 
-/// The program of the helper. Cargo does not build it for this test, because it is in another package.
+/// The program of the helper. Cargo does not build the helper for this test, because the helper is in another package.
 pub(crate) fn program() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built =

@@ -391,7 +391,7 @@ fn race(checks: u64, without: &str) -> Outcome {
             println!("{:>6} of {count} revoked", n + 1);
         }
     }
-    // Wrong grants are counted for a little longer.
+    // The processes check for a little longer, so that late wrong grants are counted, too.
     std::thread::sleep(Duration::from_millis(200));
     board.set(0);
     let mut outcome = Outcome { checks: 0, granted: 0, stale: 0 };

@@ -23,7 +23,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     let metric = |value: &str| has_metric(&server, &format!("enfilade_reload_failed {value}"));
 
-    // A malformed configuration.
+    // A reload of a malformed configuration fails and changes nothing.
     let toml = server.data().join("enfilade.toml");
     std::fs::write(&toml, "[tls]\nlisten = nowhere\n").unwrap();
     signal("HUP", server.pid());

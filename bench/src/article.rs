@@ -56,7 +56,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             lmdb.commit(&change)?;
         }
         there = revocations;
-        // After a change that adds so many revocations, the first validation builds the server's index of revocations again.
+        // After a change that adds many revocations, the first validation builds the server's index of revocations again.
         run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
         let (_, cpu) = run(
             report,

@@ -204,7 +204,7 @@ impl Bench<'_> {
     }
 }
 
-/// Removes the files of a directory. It is an error if the number of files is another one, or if a file has another size.
+/// Removes the files of a directory. It is an error if the directory does not have the expected number of files, or if a file has another size.
 fn remove_all(directory: &Path, expected: usize) -> Result<(), Failure> {
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {

@@ -171,7 +171,7 @@ fn files_are_uploaded_changed_and_downloaded() {
         view.contains("&lt;script&gt;page.html&lt;/script&gt;") && !view.contains("<script>page"),
         "{view}"
     );
-    // Forms.
+    // The forms of the page create, rename and delete entries.
     let act = |path: &str, fields: &[(&str, &str)]| alice.act(&format!("/console/files/main/{path}"), fields);
     let made = act("", &[("do", "new-folder"), ("name", "made <here>")]);
     assert_eq!(

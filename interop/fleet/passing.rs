@@ -89,7 +89,7 @@ fn any_member_takes_requests_for_files() {
     let id = line["request"].as_str().unwrap();
     let log = home.log();
     assert!(log.lines().any(|line| line.contains(id) && line.contains("admin@local!api")), "{line} {log}");
-    // A revocation on the member that passes requests on.
+    // A revocation on the member that passes requests on takes effect at once.
     assert_eq!(status(other, &login, "/dav/main/"), 207);
     other.cli(&["token", "delete", "admin@local!api"]);
     assert_eq!(status(other, &login, "/dav/main/"), 401);

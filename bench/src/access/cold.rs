@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, lgetxattr, openat, stat
 use std::path::Path;
 
 const TURNS: usize = 5;
-/// The number of the user, who is in the fewest groups: Samba's listings cost the least for this user.
+/// The number of the measured user. This user is in the fewest groups, so Samba's listings cost the least for this user.
 const USER: usize = 0;
 
 /// Milliseconds of first listings.

@@ -216,7 +216,7 @@ mod tests {
         write_text(&mut bytes, &"x".repeat(126));
         assert_eq!((bytes[0], bytes.len()), (126, 127));
         bytes.clear();
-        // 127 + 1 + 2 × 128.
+        // The length 384 is 127 + 1 + 2 × 128, and is encoded as the bytes 127, 129 and 2 (RFC 7541 §5.1).
         write_text(&mut bytes, &"x".repeat(384));
         assert_eq!((&bytes[..3], bytes.len()), ([127, 129, 2].as_slice(), 387));
     }

@@ -80,7 +80,7 @@ impl Imported {
         self.left_out.as_deref() == Some(HERE)
     }
 
-    /// Whether a password was left out because the user has one here.
+    /// Whether a password was left out because the user has a password on this server.
     pub fn has_password_here(&self) -> bool {
         self.left_out.as_deref() == Some(HAS_PASSWORD)
     }

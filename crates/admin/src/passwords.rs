@@ -20,7 +20,7 @@ pub struct PasswordRules {
     pub seconds_max: i64,
     /// The minimum time between two changes of a password by its user, in seconds.
     pub seconds_min: i64,
-    /// The number of last passwords, including the present one, that a user may not choose again.
+    /// The number of last passwords, including the present password, that a user may not choose again.
     pub unlike_last: usize,
     /// Whether a user must change a password that another person chose. Such a password can only be used to set a new password.
     pub change_given: bool,
