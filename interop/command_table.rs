@@ -118,7 +118,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
     ("support-bundle", Free, "{D}/support.tar"),
 ];
 
-/// Commands with separate tests for these situations, and the reason.
+/// Commands that `every_command` does not run in its situations, each with the reason or with the test that covers the command.
 pub(crate) const ELSEWHERE: [(&str, &str); 30] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),

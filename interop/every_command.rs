@@ -175,7 +175,7 @@ fn every_command_works_while_a_server_runs() {
         let after = house.revision(&data);
         assert_eq!(after > before, kind == Changes, "{line}: revision {before}, then {after}");
         assert!(server.is_running(), "{line} ended the server: {}", server.log());
-        // Without TLS, because `certs remove` removes the only certificate.
+        // The request is sent without TLS, because `certs remove` removes the only certificate.
         let whoami = format!("http://{}/whoami", server.plain);
         let whoami = curl::command(&server, &house.login).arg(whoami).output().unwrap();
         let whoami: Value = serde_json::from_slice(&whoami.stdout).unwrap();

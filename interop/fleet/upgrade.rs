@@ -32,7 +32,7 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     fleet.join("b");
     let upgraded = fleet.members[0].cli(&["fleet", "upgrade"]);
     assert_eq!((&upgraded[0]["before"], &upgraded[0]["format"]), (&14.into(), &14.into()), "nothing to do");
-    // The state that an older program would have written.
+    // Writes the state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
     assert_eq!(head[..4], 14_u32.to_be_bytes());
     head[..4].copy_from_slice(&13_u32.to_be_bytes());
@@ -46,7 +46,7 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let refused = why(&fleet.members[0].cli_output(&set_home, ""));
     assert!(refused.contains("needs format 14") && refused.contains("enfilade fleet upgrade"), "{refused}");
     assert_eq!(get(&fleet, "/enfilade/head")[..4], 13_u32.to_be_bytes());
-    // A server of an older program.
+    // Registers a server of an older program.
     put(&fleet, "/enfilade/member/old", &7_i64.to_be_bytes());
     put(&fleet, "/enfilade/beat/old.1", &[1; 16]);
     put(&fleet, "/enfilade/node/old.1", &[1; 16]);

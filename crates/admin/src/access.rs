@@ -153,7 +153,7 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             ways.extend(by_access_token(view, &id)?);
         }
     }
-    // No index lists the EC2 keys of a project, so all records of such credentials are read.
+    // No index lists the EC2 keys of a project, so the records of all credentials that services store for users are read.
     for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
         ways.extend(by_key(view, &id, &row)?);
     }

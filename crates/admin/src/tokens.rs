@@ -38,7 +38,7 @@ pub struct TokenTerms {
     pub own_roles: bool,
 }
 
-/// Creates a token with a secret of 160 random bits. If its owner is mirrored from `user.cfg`, the token is written there.
+/// Creates a token with a secret of 160 random bits. If the owner is mirrored from `user.cfg`, the token is written to `user.cfg`.
 ///
 /// # Errors
 /// When the user does not exist or has a token of that name, or the facts cannot be changed.
@@ -157,7 +157,7 @@ pub fn create_certificate_token(
     Ok(at)
 }
 
-/// Whether a user is mirrored from `user.cfg`. Then new tokens of the user are mirrored, too.
+/// Whether a user is mirrored from `user.cfg`. If the user is mirrored, new tokens of the user are mirrored, too.
 fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     ctx.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
@@ -348,8 +348,8 @@ pub struct Marked {
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token, so that its slow hash is replaced by a fast one when its secret is used next. Tokens in `token.shadow`
-/// keep the hash that other programs must read.
+/// Marks a token, or every token, so that its slow hash is replaced by a fast hash when its secret is used next. Tokens in `token.shadow` keep the
+/// hash that other programs must read.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
@@ -416,7 +416,7 @@ pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool,
     ctx.commit(&what, put).map(|(is_done, _)| is_done)
 }
 
-/// Deletes a token and the roles that were assigned to it; the next request with it is refused.
+/// Deletes a token and the roles that were assigned to it; the next request with the token is refused.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.

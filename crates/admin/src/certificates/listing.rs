@@ -53,7 +53,7 @@ fn listed(bad: &[BadCertificate]) -> String {
     said.join("; ")
 }
 
-/// The name of a file in a listing: without the directory `base`; the whole path in another directory.
+/// The name of a file in a listing: the name alone if the file is in the directory `base`, otherwise the whole path.
 fn name_in<'p>(base: &Path, path: &'p Path) -> &'p OsStr {
     path.file_name().filter(|_| path.parent() == Some(base)).unwrap_or(path.as_os_str())
 }
@@ -299,8 +299,8 @@ impl Listing {
         }
     }
 
-    /// Whether a crt-list line of the file has options that are not the default. Then no other certificate may be sent instead of the file's
-    /// certificate.
+    /// Whether a crt-list line of the file has options that are not the default. If a line has such options, no other certificate may be sent instead
+    /// of the file's certificate.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())

@@ -33,7 +33,7 @@ pub struct TokenSummary {
     pub limited_to: Option<String>,
     /// Whether the token is an application credential whose sessions may create credentials and trusts.
     pub unrestricted: bool,
-    /// The application credential with which this one was created.
+    /// The application credential with which this token was created.
     pub created_with: Option<String>,
     /// Whether the token is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
@@ -101,8 +101,7 @@ fn checked_by(verifier: &Verifier) -> String {
 /// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, it already contains the name of the
-        // owner.
+        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, `owner` already contains the name.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let tokenid = |token: &Credential| match owner {
             Some(owner) => Authid { user: owner.clone(), token: Some(token.name.clone()) }.to_string(),
