@@ -321,6 +321,7 @@ mod tests {
             to: vec![who.clone(); 3],
             of_token: None,
             of_project: vec![text(7)],
+            only: None,
         };
         let weight = 2 * size_of::<Role>() + 10 + 3 * size_of::<Who>() + of_text + 7;
         assert_eq!(plain().heap_bytes(), weight);

@@ -152,6 +152,7 @@ pub(crate) fn alice() -> Principal {
         authid: "alice@local".parse().unwrap(),
         user: ALICE,
         narrowed_to: None,
+        link: None,
         reach: enfilade_identity::Reach::Everything,
         sid: own_sid(),
         groups: vec![STAFF],

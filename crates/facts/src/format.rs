@@ -15,7 +15,7 @@
 //!    if there is a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
 use crate::vocabulary::LONG;
 
 /// The layout of a whole store and the form of its records.
@@ -35,7 +35,8 @@ use crate::vocabulary::LONG;
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
 /// | 13 | applications can say which credential counts if a request has a cookie and a header |
 /// | 14 | datastores can say which member of a fleet serves them; the log of a fleet can have entries in parts |
-pub const FORMAT: u32 = 14;
+/// | 15 | API tokens can be links, with which people share a file or folder |
+pub const FORMAT: u32 = 15;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -60,7 +61,9 @@ pub fn bring_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Option<Rec
 pub fn needed_for(table: Table, value: &[u8]) -> u32 {
     let has_home =
         || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
+    let is_link = || Credential::decode(&mut Reader::new(value)).is_some_and(|token| token.link.is_some());
     match table {
+        Table::Credentials if is_link() => 15,
         Table::DatastoreProfiles if has_home() => 14,
         _ => FORMAT_IN_FLEET,
     }
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (14, 51), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (15, 51), "see \"When the format changes\" in format.rs");
     }
 
     /// A member of a fleet uses the records of an older format without conversion.

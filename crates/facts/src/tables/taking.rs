@@ -2,7 +2,7 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row, Table,
     Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
@@ -104,12 +104,22 @@ fn credential(before: &Credential, after: &Credential) -> bool {
         verifier: after.verifier.clone(),
         previous: after.previous.clone(),
         mirrored: after.mirrored.clone(),
+        link: after.link.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
         && ends_no_later(before.expires, after.expires)
+        && link(before.link.as_deref(), after.link.as_deref())
         && (after.previous.is_none() || after.previous == before.previous)
         && *after == same
+}
+
+/// When a link is used, only the number of its remaining uses changes: it gets smaller.
+fn link(before: Option<&Link>, after: Option<&Link>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return before == after };
+    let is_less = before.uses == after.uses
+        || before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
+    is_less && *after == Link { uses: after.uses, ..before.clone() }
 }
 
 fn role(before: &NamedRole, after: &NamedRole) -> bool {
@@ -246,6 +256,7 @@ mod tests {
             comment: None,
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let other = Credential { verifier: Verifier::Keyed([2; 32]), ..token.clone() };
         let previous = Some(Previous { verifier: Verifier::Keyed([1; 32]), until: 9 });
