@@ -2,6 +2,7 @@
 
 mod applications;
 mod deciding;
+mod links;
 mod managing;
 mod remedies;
 mod reviewing;

@@ -151,8 +151,11 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::revision::Revision;
-    use crate::tables::{Delegation, Extra, ExtraKey, LogEntry, Profile, ResourceKind, Written};
-    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId};
+    use crate::tables::{
+        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind, SecretDigest,
+        Verifier, Written,
+    };
+    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId, StorePath, UserId};
 
     #[test]
     fn a_new_table_is_a_new_format() {
@@ -184,6 +187,39 @@ mod tests {
             needed(&DatastoreProfile { home: Some(crate::tables::HomeMembers::new(&["b"])), ..without }),
             14
         );
+    }
+
+    /// An older program reports a token with a link as damaged.
+    #[test]
+    fn only_a_link_needs_format_15() {
+        let token = Credential {
+            owner: UserId::from_bytes([1; 16]),
+            name: "one".parse().unwrap(),
+            verifier: Verifier::Missing,
+            previous: None,
+            enabled: true,
+            expires: 0,
+            created: 1,
+            comment: None,
+            own_roles: true,
+            mirrored: None,
+            link: None,
+        };
+        let place = LinkPlace {
+            datastore: "tank".parse().unwrap(),
+            path: StorePath::root(),
+            rights: LinkRights::Read,
+            upload_bytes: None,
+        };
+        let link = Link { secret: SecretDigest([1; 32]), place, password: None, uses: None };
+        let with_link = Credential { link: Some(Box::new(link)), ..token.clone() };
+        for (token, expected) in [(token, FORMAT_IN_FLEET), (with_link, 15)] {
+            let mut to = Writer::default();
+            token.encode(&mut to);
+            let bytes = to.into_bytes();
+            assert_eq!(needed_for(Table::Credentials, &bytes), expected);
+            assert_eq!(Credential::decode(&mut Reader::new(&bytes)), Some(token));
+        }
     }
 
     #[test]

@@ -175,7 +175,10 @@ fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, Verifier};
+    use crate::tables::{
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation, SecretDigest,
+        Verifier,
+    };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -263,6 +266,24 @@ mod tests {
         let both_work = Credential { previous, ..other.clone() };
         assert!(takes(&token, &other) && takes(&both_work, &other) && !takes(&token, &both_work));
         assert!(takes(&token, &Credential { enabled: false, expires: 5, ..token.clone() }));
+        let with = |uses, password: Option<&str>| {
+            let path = crate::vocabulary::StorePath::root();
+            let (datastore, rights) = ("tank".parse().unwrap(), LinkRights::Read);
+            let place = LinkPlace { datastore, path, rights, upload_bytes: None };
+            let (secret, password) = (SecretDigest([1; 32]), password.map(str::to_owned));
+            let link = Link { secret, place, password, uses };
+            Credential { verifier: Verifier::Missing, link: Some(Box::new(link)), ..token.clone() }
+        };
+        assert!(takes(&with(Some(2), None), &with(Some(1), None)), "a use");
+        for (before, after) in [
+            (with(Some(1), None), with(Some(2), None)),
+            (with(Some(1), None), with(None, None)),
+            (with(None, Some("x")), with(None, None)),
+            (token.clone(), with(None, None)),
+            (with(None, None), token.clone()),
+        ] {
+            assert!(!takes(&before, &after), "{after:?}");
+        }
 
         let open = Datastore { path: "/x".into(), ..Datastore::default() };
         let maintenance = Some(Maintenance { mode: MaintenanceMode::from_name("offline"), message: None });
