@@ -28,8 +28,13 @@ pub(crate) struct House {
 impl House {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
-        let mut house =
-            House { scratch, service: String::new(), endpoint: String::new(), link: String::new(), login: String::new() };
+        let mut house = House {
+            scratch,
+            service: String::new(),
+            endpoint: String::new(),
+            link: String::new(),
+            login: String::new(),
+        };
         for line in [
             "init",
             "user add ann@local",

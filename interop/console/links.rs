@@ -58,7 +58,10 @@ fn a_guest_sees_what_the_maker_sees_at_the_place_and_nothing_else() {
     for url in [path.clone(), format!("{path}/")] {
         let page = guest.open(&url);
         assert_eq!(page.status, 200, "{}\n{}", page.text(), server.log());
-        assert_eq!(names(&page.text()), ["inner", "&lt;svg onload=&quot;document.title='owned'&quot;&gt;", "a.txt"]);
+        assert_eq!(
+            names(&page.text()),
+            ["inner", "&lt;svg onload=&quot;document.title='owned'&quot;&gt;", "a.txt"]
+        );
         assert!(!page.text().contains(EVIL) && !page.text().contains("bob"), "{}", page.text());
         for (header, value) in [
             ("Referrer-Policy", "no-referrer"),
@@ -97,7 +100,11 @@ fn a_guest_sees_what_the_maker_sees_at_the_place_and_nothing_else() {
     ] {
         let page = guest.send(&format!("{path}{below}"), &["--request", method]);
         let is_refused_before = below.contains("..") || below.contains("%2e");
-        assert!(page.status == 404 || is_refused_before && page.status == 400, "{method} {below}: {}", page.head);
+        assert!(
+            page.status == 404 || is_refused_before && page.status == 400,
+            "{method} {below}: {}",
+            page.head
+        );
         if method == "GET" && !is_refused_before {
             assert_eq!(essence(&page), essence(&nothing), "{below}");
         }
@@ -135,7 +142,8 @@ fn every_link_that_does_not_work_gets_the_same_answer() {
     std::thread::sleep(std::time::Duration::from_millis(2_100));
     let absent = format!("/s/{}", "A".repeat(64));
     let all = [absent.as_str(), &ended, &expired, &used, &disabled, "/s/x", "/s/", "/s/%00", "/s/-_/a"];
-    for (method, below) in [("GET", ""), ("GET", "/a.txt?get"), ("GET", "/?zip"), ("PUT", "/x"), ("POST", "")] {
+    for (method, below) in [("GET", ""), ("GET", "/a.txt?get"), ("GET", "/?zip"), ("PUT", "/x"), ("POST", "")]
+    {
         let ask = |path: &str| essence(&guest.send(&format!("{path}{below}"), &["--request", method]));
         let expected = ask(&absent);
         assert_eq!(expected.0, 404);
@@ -176,10 +184,9 @@ fn a_link_obeys_at_the_next_request() {
     assert_eq!(status(), 503);
     server.cli(&["datastore", "maintenance", "main", "none"]);
     // The link cannot become another kind of credential.
-    for change in [
-        &["token", "regenerate", tokenid.as_str()][..],
-        &["token", "set", &tokenid, "--owner-roles"],
-    ] {
+    for change in
+        [&["token", "regenerate", tokenid.as_str()][..], &["token", "set", &tokenid, "--owner-roles"]]
+    {
         assert!(!server.cli_output(change, "").status.success(), "{change:?}");
     }
     server.cli(&["user", "access", "bob@local"]);
@@ -208,7 +215,10 @@ fn a_password_is_needed_once_and_guesses_are_slowed_down() {
     let entered = guest.submit(path, &[("password", "open sesame")]);
     assert_eq!((entered.status, entered.header("Location")), (303, format!("{path}/").as_str()));
     let cookie = entered.header("Set-Cookie");
-    assert!(cookie.starts_with("__Host-enfilade-link=") && cookie.contains("HttpOnly; SameSite=Lax"), "{cookie}");
+    assert!(
+        cookie.starts_with("__Host-enfilade-link=") && cookie.contains("HttpOnly; SameSite=Lax"),
+        "{cookie}"
+    );
     assert_eq!(guest.open(&format!("{path}/a.txt?get")).text(), "content of shared/a.txt");
     assert!(other.open(path).text().contains("type=\"password\""));
     // The pass is for this link only.
@@ -291,7 +301,8 @@ fn guests_upload_into_a_drop_box_and_learn_nothing() {
     let row = rows.iter().find(|row| row["id"] == id.as_str()).unwrap();
     assert_eq!((&row["uses_left"], count()), (&Value::from(2), 3), "{row}");
     for below in ["/taken.txt", "/taken.txt?get", "/?zip", "/new.txt", "/absent", "/taken.txt/"] {
-        let (page, absent) = (guest.open(&format!("{path}{below}")), guest.open(&format!("{path}/absent.txt?get")));
+        let (page, absent) =
+            (guest.open(&format!("{path}{below}")), guest.open(&format!("{path}/absent.txt?get")));
         if below != "/?zip" {
             assert_eq!(essence(&page), essence(&absent), "{below}");
         }
@@ -323,7 +334,8 @@ fn people_make_and_end_links_in_the_console() {
     assert!(Browser::new(&server).open(&path).text().contains("type=\"password\""));
     let list = alice.open("/console/links").text();
     assert!(list.contains("main:/shared") && !list.contains(EVIL) && !list.contains(&path), "{list}");
-    let id = list.split("name=\"id\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let id =
+        list.split("name=\"id\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     for (place, more, status) in [
         ("shared/", &[("days", "31")][..], 422),
         ("shared/", &[("uses", "0")], 422),

@@ -7,8 +7,8 @@ use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
     AccessToken, Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope,
-    Grantee, Group, Link, LinkPlace, LinkRights, Member, Membership, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User,
-    Verifier, Who,
+    Grantee, Group, Link, LinkPlace, LinkRights, Member, Membership, Name, NameKey, NameKind, NamedRole,
+    Reverse, ReverseKey, Trust, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
     AccessTokenId, Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId,
@@ -185,7 +185,9 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
 
 /// The text about the rights of a link.
 fn given_by_link(link: Option<&Link>) -> String {
-    let Some(Link { place: LinkPlace { datastore, path, rights, .. }, .. }) = link else { return String::new() };
+    let Some(Link { place: LinkPlace { datastore, path, rights, .. }, .. }) = link else {
+        return String::new();
+    };
     let does = match rights {
         LinkRights::Read => "reading",
         LinkRights::Drop => "uploads into",

@@ -116,7 +116,9 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
             let most = limits.links_per_user;
             return Err(Error::Refused(match most {
                 0 => "links are switched off on this server (limit `links_per_user`)".to_owned(),
-                _ => format!("the user has {count} links, and may have {most} (limit `links_per_user`); end one first"),
+                _ => format!(
+                    "the user has {count} links, and may have {most} (limit `links_per_user`); end one first"
+                ),
             }));
         }
         let link = Link {
@@ -173,12 +175,7 @@ fn links_of(view: &View<'_>, owner: &UserId) -> Result<Vec<(CredentialId, Creden
 }
 
 /// Adds the deletion of a link to a change.
-fn forget(
-    view: &View<'_>,
-    change: &mut Change,
-    id: &CredentialId,
-    row: &Credential,
-) -> Result<(), Error> {
+fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId, row: &Credential) -> Result<(), Error> {
     change.delete::<Name>(&NameKey::token(&row.owner, &row.name)).remove::<Credential>(id);
     for key in AssignmentKey::all_of(view, &Who::Token(*id))? {
         change.delete::<Assignment>(&key);
@@ -225,8 +222,7 @@ pub fn list_links(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<Lin
 /// When there is no such link, or the facts cannot be changed.
 pub fn end_link(ctx: &ChangeContext<'_>, id: &CredentialId, owner: Option<&UserId>) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("link end {id}"), |view, change| {
-        let is_meant =
-            |row: &Credential| row.link.is_some() && owner.is_none_or(|owner| row.owner == *owner);
+        let is_meant = |row: &Credential| row.link.is_some() && owner.is_none_or(|owner| row.owner == *owner);
         let row = view.get::<Credential>(id)?.filter(is_meant).ok_or_else(|| Error::Missing {
             what: "link",
             name: id.to_string(),

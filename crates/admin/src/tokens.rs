@@ -298,7 +298,9 @@ pub fn regenerate_token(
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let token = find(ctx, owner, name)?;
     if token.link.is_some() {
-        return Err(Error::Invalid(format!("{tokenid} is a link and has no secret of a token: make another link")));
+        return Err(Error::Invalid(format!(
+            "{tokenid} is a link and has no secret of a token: make another link"
+        )));
     }
     if matches!(token.verifier, Verifier::Certificate(_)) {
         let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete the old token";

@@ -164,7 +164,9 @@ mod tests {
         let text = link_text(&id, &[9; 32]);
         assert_eq!(text.len(), TEXT_CHARS);
         assert_eq!(read_link_text(text.as_bytes()), Some((id, secret_digest(&[9; 32]))));
-        for wrong in [format!("{text}="), format!("{text}A"), text[1..].to_owned(), text.replacen('B', "/", 1)] {
+        for wrong in
+            [format!("{text}="), format!("{text}A"), text[1..].to_owned(), text.replacen('B', "/", 1)]
+        {
             assert_eq!(read_link_text(wrong.as_bytes()), None, "{wrong}");
         }
     }

@@ -64,7 +64,9 @@ impl Principal {
 
     /// The approximate number of bytes that the principal takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(self.groups.as_slice()) + self.sids.heap_bytes() + size_of_val(self.gids.as_slice())
+        size_of_val(self.groups.as_slice())
+            + self.sids.heap_bytes()
+            + size_of_val(self.gids.as_slice())
             + self.link.as_ref().map_or(0, |place| place.path.as_str().len())
     }
 

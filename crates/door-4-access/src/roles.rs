@@ -78,7 +78,8 @@ impl Resolved {
 
     /// The privileges of administration that the roles give.
     pub(crate) fn privileges(&self) -> Privileges {
-        let has_none = |resolved: &Resolved| resolved.only.is_some() || resolved.roles.contains(&Role::NoAccess);
+        let has_none =
+            |resolved: &Resolved| resolved.only.is_some() || resolved.roles.contains(&Role::NoAccess);
         let of = |resolved: &Resolved| match has_none(resolved) {
             true => Privileges::NONE,
             false => resolved.roles.iter().fold(Privileges::NONE, |all, role| all | role.privileges()),

@@ -95,17 +95,17 @@ async fn made(click: &mut Click<'_>, place: &Place) -> Result<Answer, Trouble> {
     }
     let password = match parameter(&click.form, "password").unwrap_or_default() {
         "" => None,
-        text => Some(Secret::new(text.as_bytes()).ok_or_else(|| said("a password has up to 511 bytes, and no NUL byte"))?),
+        text => Some(
+            Secret::new(text.as_bytes())
+                .ok_or_else(|| said("a password has up to 511 bytes, and no NUL byte"))?,
+        ),
     };
-    let (uses, size) = (number(click, "uses", "the number of uses")?, number::<u64>(click, "size", "the size")?);
+    let (uses, size) =
+        (number(click, "uses", "the number of uses")?, number::<u64>(click, "size", "the size")?);
     let rights = if click.field("drop") == "yes" { LinkRights::Drop } else { LinkRights::Read };
     let upload_bytes = size.map(|size| size.saturating_mul(MEGABYTE)).filter(|_| rights == LinkRights::Drop);
-    let shared = LinkPlace {
-        datastore: place.datastore.clone(),
-        path: place.path.clone(),
-        rights,
-        upload_bytes,
-    };
+    let shared =
+        LinkPlace { datastore: place.datastore.clone(), path: place.path.clone(), rights, upload_bytes };
     let new = NewLink {
         owner: click.user(),
         name: click.field("name").to_owned(),

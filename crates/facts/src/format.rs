@@ -15,7 +15,9 @@
 //!    if there is a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{
+    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table,
+};
 use crate::vocabulary::LONG;
 
 /// The layout of a whole store and the form of its records.
@@ -152,8 +154,8 @@ mod tests {
     use super::*;
     use crate::revision::Revision;
     use crate::tables::{
-        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind, SecretDigest,
-        Verifier, Written,
+        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind,
+        SecretDigest, Verifier, Written,
     };
     use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId, StorePath, UserId};
 

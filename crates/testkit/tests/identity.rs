@@ -6,8 +6,8 @@ use enfilade_admin::{Administers, ChangeContext, NewLink, PasswordRules, TokenTe
 use enfilade_facts::limits::Limits;
 use enfilade_facts::tables::{Credential, LinkPlace, LinkRights, Verifier};
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Privileges, Secret, StorePath,
-    TokenName, Userid,
+    AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Privileges, Secret, StorePath, TokenName,
+    Userid,
 };
 use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, Read, Refuse};
 use enfilade_identity::{CertificateAsk, SecretAsk};
@@ -255,7 +255,8 @@ async fn a_guest_of_a_link_makes_no_calls() {
     assert_eq!(code(&house, ask(&made.tokenid.to_string(), &made.text)).await, "ID08");
     enfilade_admin::count_link_use(&ctx, &made.id).unwrap();
     assert!(enfilade_admin::count_link_use(&ctx, &made.id).is_err());
-    let refused = |result: Result<enfilade_passage::Visit, enfilade_passage::Refusal>| result.err().unwrap().code();
+    let refused =
+        |result: Result<enfilade_passage::Visit, enfilade_passage::Refusal>| result.err().unwrap().code();
     assert_eq!(refused(said(&made.text).await), "ID34");
     assert_eq!(refused(said(&made.text[1..]).await), "ID33");
     enfilade_admin::end_link(&ctx, &made.id, None).unwrap();

@@ -15,9 +15,8 @@ fn guest(at: &str, rights: LinkRights) -> Principal {
 
 fn code(facts: &str, guest: &Principal, (at, kind): (&str, NodeKind), wanted: Wanted<'_>) -> &'static str {
     let target = subject(kind, everything());
-    let decided = case(&Facts::of(facts), guest, |case| {
-        case.decide(&Ask { path: &path(at), target: &target, wanted })
-    });
+    let decided =
+        case(&Facts::of(facts), guest, |case| case.decide(&Ask { path: &path(at), target: &target, wanted }));
     decided.map_or_else(|refusal| refusal.code(), |_| "permit")
 }
 

@@ -87,9 +87,8 @@ fn list(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = links.iter().map(row).collect();
-    let heading = [
-        "ID", "USER", "PLACE", "RIGHTS", "ENABLED", "EXPIRES", "USES LEFT", "PASSWORD", "LAST USED", "NAME",
-    ];
+    let heading =
+        ["ID", "USER", "PLACE", "RIGHTS", "ENABLED", "EXPIRES", "USES LEFT", "PASSWORD", "LAST USED", "NAME"];
     output::table(&heading, &rows);
     Ok(())
 }

@@ -7,7 +7,9 @@ use crate::page::guarded;
 use crate::place::Place;
 use bytes::Bytes;
 use enfilade_faces::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
-use enfilade_faces::{Answer, Body, Connection, Cut, Failure, RequestError, Trace, blocking_failure, counted};
+use enfilade_faces::{
+    Answer, Body, Connection, Cut, Failure, RequestError, Trace, blocking_failure, counted,
+};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Reading, Visit};
 use hyper::Response;

@@ -56,7 +56,8 @@ pub(super) fn failure(failure: Failure, mut trace: Trace) -> Answer {
     let answer = if is_nothing(&failure) {
         nothing()
     } else {
-        let content = html! { p { "Try again later. If it happens again, ask the person who sent you the link." } };
+        let content =
+            html! { p { "Try again later. If it happens again, ask the person who sent you the link." } };
         let mut answer = guarded(page::outside(plain.status(), "Not available now", &content));
         if let Some(retry) = plain.headers().get(RETRY_AFTER) {
             answer.headers_mut().insert(RETRY_AFTER, retry.clone());
@@ -71,7 +72,8 @@ pub(super) fn plain(failure: &Failure, trace: Trace) -> Answer {
     let mut trace = trace;
     trace.failed(failure);
     let mut answer = failed(failure, Aim::Target);
-    if is_nothing(failure) || matches!(answer.status(), StatusCode::PRECONDITION_FAILED | StatusCode::LOCKED) {
+    if is_nothing(failure) || matches!(answer.status(), StatusCode::PRECONDITION_FAILED | StatusCode::LOCKED)
+    {
         *answer.status_mut() = StatusCode::NOT_FOUND;
         *answer.body_mut() = Body::from("nothing can be uploaded here\n");
     }

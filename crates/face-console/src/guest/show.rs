@@ -101,9 +101,9 @@ fn folder(guest: &Guest<'_>, rows: &[Row], last: Option<&Rank>) -> Markup {
 
 fn line(guest: &Guest<'_>, row: &Row) -> Markup {
     // An entry whose path is too long cannot be opened.
-    let href = guest.place.path.join(&row.name).map(|path| guest.url(&path, row.is_folder)).unwrap_or_default();
-    let (class, icon) =
-        if row.is_folder { ("entry folder", Icon::Folder) } else { ("entry", Icon::File) };
+    let href =
+        guest.place.path.join(&row.name).map(|path| guest.url(&path, row.is_folder)).unwrap_or_default();
+    let (class, icon) = if row.is_folder { ("entry folder", Icon::Folder) } else { ("entry", Icon::File) };
     html! {
         tr {
             td { a class=(class) href=(href) { (icon.show()) span { (row.name) } } }
@@ -116,7 +116,8 @@ fn line(guest: &Guest<'_>, row: &Row) -> Markup {
 /// The folders between the shared folder and the place of the request.
 fn crumbs(guest: &Guest<'_>) -> Markup {
     let mut above = vec![guest.place.clone()];
-    while let Some(parent) = above.last().filter(|last| last.path != guest.link.path).and_then(Place::parent) {
+    while let Some(parent) = above.last().filter(|last| last.path != guest.link.path).and_then(Place::parent)
+    {
         above.push(parent);
     }
     above.reverse();

@@ -92,7 +92,9 @@ mod tests {
 
     #[test]
     fn another_name_keeps_the_extension() {
-        for (name, other) in [("a.txt", "a-0f.txt"), ("a", "a-0f"), (".env", ".env-0f"), ("a.tar.gz", "a.tar-0f.gz")] {
+        for (name, other) in
+            [("a.txt", "a-0f.txt"), ("a", "a-0f"), (".env", ".env-0f"), ("a.tar.gz", "a.tar-0f.gz")]
+        {
             assert_eq!(other_name(name, "req-1-2-0f"), other);
         }
     }

@@ -2,8 +2,8 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row, Table,
-    Trust, UsedPasscode, User, Who,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row,
+    Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
 use crate::vocabulary::Role;
@@ -176,8 +176,8 @@ mod tests {
     use super::*;
     use crate::codec::Writer;
     use crate::tables::{
-        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation, SecretDigest,
-        Verifier,
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation,
+        SecretDigest, Verifier,
     };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
