@@ -80,7 +80,7 @@ async fn answer(
         return page::failure(error.into(), trace);
     }
     let path = head.uri.path().strip_prefix(LINKS).unwrap_or_default().to_owned();
-    let (text, rest) = path.split_once('/').unwrap_or((&path, ""));
+    let (text, rest) = path.split_once('/').unwrap_or((path.as_str(), ""));
     if head.method == Method::POST {
         return match enter(faces, &connection, (text, body), &mut trace).await {
             Ok(answer) => page::answered(answer, trace),
@@ -98,7 +98,10 @@ async fn answer(
     };
     match guest(faces, connection, visit, (text, rest, &head), trace) {
         Ok(guest) => served(guest, &head, body).await,
-        Err(refused) => page::failure(refused.0, refused.1),
+        Err(refused) => {
+            let (failure, trace) = *refused;
+            page::failure(failure, trace)
+        }
     }
 }
 
@@ -148,13 +151,13 @@ fn guest<'f>(
     Ok(Guest { faces, connection, visit, text, link, place, query, trace })
 }
 
-async fn served(mut guest: Guest<'_>, head: &Parts, body: Received) -> Answer {
+async fn served(guest: Guest<'_>, head: &Parts, body: Received) -> Answer {
     let is_asked = |guest: &Guest<'_>, name: &str| guest.query.iter().any(|(known, _)| known == name);
     match (guest.link.rights, head.method.as_str()) {
         (LinkRights::Read, "GET") if is_asked(&guest, "get") => download(guest).await,
         (LinkRights::Read, "GET") if is_asked(&guest, "zip") => archive(guest).await,
-        (LinkRights::Read, "GET" | "HEAD") => finish(show::show(&mut guest).await, guest.trace),
-        (LinkRights::Drop, "GET" | "HEAD") => finish(show::drop_box(&mut guest).await, guest.trace),
+        (LinkRights::Read, "GET" | "HEAD") => finish(show::show(&guest).await, guest.trace),
+        (LinkRights::Drop, "GET" | "HEAD") => finish(show::drop_box(&guest).await, guest.trace),
         (LinkRights::Drop, "PUT") => upload::put(guest, body).await,
         (LinkRights::Read | LinkRights::Drop, _) => page::failure(RequestError::Method.into(), guest.trace),
     }

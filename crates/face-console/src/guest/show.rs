@@ -45,7 +45,7 @@ fn after(guest: &Guest<'_>) -> Option<Rank> {
 }
 
 /// The page of a shared file or folder.
-pub(super) async fn show(guest: &mut Guest<'_>) -> Result<Answer, Failure> {
+pub(super) async fn show(guest: &Guest<'_>) -> Result<Answer, Failure> {
     let (visit, place, after) = (guest.visit.clone(), guest.place.clone(), after(guest));
     let turn = visit.share().page().await;
     let shown = blocking(visit.share(), move || {
@@ -139,7 +139,7 @@ fn crumbs(guest: &Guest<'_>) -> Markup {
 }
 
 /// The page of a drop box. It shows nothing of the folder except its name.
-pub(super) async fn drop_box(guest: &mut Guest<'_>) -> Result<Answer, Failure> {
+pub(super) async fn drop_box(guest: &Guest<'_>) -> Result<Answer, Failure> {
     let (visit, place) = (guest.visit.clone(), guest.place.clone());
     let is_top = place.path == guest.link.path;
     blocking(visit.share(), move || {

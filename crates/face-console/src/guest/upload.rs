@@ -3,7 +3,7 @@
 
 use super::{Guest, count_use, page};
 use enfilade_faces::{Answer, Arriving, Body, Failure, Received, RequestError, blocking, blocking_failure};
-use enfilade_facts::vocabulary::{OperationKind, StorePath};
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Refusal, Uploading, Visit};
 use hyper::body::Body as _;
 use hyper::{Response, StatusCode};
@@ -59,7 +59,7 @@ async fn store(guest: &mut Guest<'_>, body: Received) -> Result<(), Failure> {
 /// Begins an upload, unless the name is taken.
 fn begun(
     visit: Visit,
-    datastore: &enfilade_facts::vocabulary::DatastoreName,
+    datastore: &DatastoreName,
     path: StorePath,
     expected: Option<u64>,
 ) -> Result<Uploading, Failure> {
