@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 102] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("setup", Creates, "--user new@local"),
@@ -60,6 +60,9 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 99] = [
     ("token regenerate", Changes, "ann@local!one"),
     ("token upgrade", Reads, "ann@local!one"),
     ("token delete", Changes, "ann@local!one"),
+    ("link create", Changes, "main / --user ann@local"),
+    ("link list", Reads, ""),
+    ("link end", Changes, "{L}"),
     ("keys list", Reads, ""),
     ("keys init", Reads, ""),
     ("keys rotate", Reads, "--force"),

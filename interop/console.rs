@@ -2,6 +2,7 @@
 
 mod browser;
 mod files;
+mod links;
 mod pages;
 mod signing_in;
 

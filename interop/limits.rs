@@ -25,6 +25,7 @@ pub(crate) fn start(limits: &[(&str, &str)]) -> (Server, String) {
 fn each_has_its_test_here() {
     let here = [
         include_str!("limits.rs"),
+        include_str!("console/links.rs"),
         include_str!("connections.rs"),
         include_str!("robustness.rs"),
         include_str!("shares.rs"),

@@ -246,6 +246,7 @@ pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
         comment: None,
         own_roles: false,
         mirrored: None,
+        link: None,
     };
     (CredentialId::from_bytes(id(2, n)), row)
 }

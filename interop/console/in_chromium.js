@@ -113,6 +113,53 @@ async function account(page) {
   await page.waitForSelector("text=laptop");
 }
 
+// The user shares a folder. A guest in another browser opens the link and uploads into a drop box. Then the user ends the link.
+async function links(page, guest) {
+  const share = async (place, fill) => {
+    await page.goto(`${server}/console/files/main/${place}`);
+    await page.click("summary:has-text('Share')");
+    await fill();
+    await check(page, "share");
+    // The check resizes the window, but the menu stays open.
+    await page.click("button:has-text('Make the link')");
+    return (await page.locator("#secret").innerText()).trim();
+  };
+  const url = await share("letters/", async () => {
+    await page.fill("#link-name", EVIL);
+    await page.fill("#link-password", "sesame");
+  });
+  await check(page, "new-link");
+  await guest.goto(url);
+  await check(guest, "guest-password");
+  await guest.fill("#password", "sesame");
+  await guest.keyboard.press("Enter");
+  await guest.waitForSelector("h1:has-text('letters')");
+  await check(guest, "guest-folder");
+  const [download] = await Promise.all([guest.waitForEvent("download"), guest.click("text=Download all as zip")]);
+  assert.equal(download.suggestedFilename(), "letters.zip");
+  assert.deepEqual((await guest.context().cookies()).map((cookie) => cookie.name), ["__Host-enfilade-link"]);
+  const box = await share("photos/", () => page.check("[name=drop]"));
+  await guest.goto(box);
+  await check(guest, "guest-drop-box");
+  const name = EVIL.replace("/", "");
+  await guest.setInputFiles("#drop", [{ name, mimeType: "text/plain", buffer: Buffer.from("from a guest") }]);
+  await guest.waitForSelector("text=uploaded");
+  assert.equal(await guest.locator("#uploads li span").first().innerText(), name);
+  await page.goto(`${server}/console/files/main/photos/`);
+  assert.equal(await page.locator("a.entry").count(), 1);
+  await page.goto(`${server}/console/links`);
+  await check(page, "links");
+  for (let left = 2; left > 0; left -= 1) {
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.locator("button:has-text('End')").first().click();
+    await page.waitForSelector("text=The link was ended.");
+    assert.equal(await page.locator("tbody tr").count(), left - 1);
+  }
+  for (const ended of [url, box]) assert.equal((await guest.goto(ended)).status(), 404);
+  await check(guest, "guest-ended");
+  assert.notEqual(await guest.title(), "owned");
+}
+
 async function administration(page) {
   for (const [url, name] of [
     ["users", "users"],
@@ -155,6 +202,9 @@ async function run() {
   const root = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
   root.setDefaultTimeout(20_000);
   await signIn(root, "root@local");
+  const guest = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
+  guest.setDefaultTimeout(20_000);
+  await links(alice, guest);
   await administration(root);
   await root.goto(`${server}/console/users?user=alice%40local`);
   await root.click("button:has-text('End all sessions')");

@@ -93,6 +93,7 @@ fn row_of(
         comment: terms.comment.clone(),
         own_roles: terms.own_roles,
         mirrored: None,
+        link: None,
     }
 }
 
@@ -220,6 +221,9 @@ pub fn set_token(
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let token = find(ctx, owner, name)?;
     let is_mirrored = token.mirrored.is_some();
+    if token.link.is_some() && edit.own_roles == Some(false) {
+        return Err(Error::Invalid(format!("{tokenid} is a link, so it cannot have the roles of its owner")));
+    }
     if edit.own_roles.is_some() && is_for_project(ctx, owner, name)? {
         return Err(Error::Invalid(format!(
             "{tokenid} is an application credential: its roles cannot be changed; create a new one with `enfilade token create --project`"
@@ -292,7 +296,13 @@ pub fn regenerate_token(
 ) -> Result<NewToken, Error> {
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if matches!(find(ctx, owner, name)?.verifier, Verifier::Certificate(_)) {
+    let token = find(ctx, owner, name)?;
+    if token.link.is_some() {
+        return Err(Error::Invalid(format!(
+            "{tokenid} is a link and has no secret of a token: make another link"
+        )));
+    }
+    if matches!(token.verifier, Verifier::Certificate(_)) {
         let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete the old token";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
@@ -370,6 +380,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
         let mut marked = Vec::new();
         for (id, before) in rows {
             let left = match &before.verifier {
+                _ if before.link.is_some() => Some("the token is a link, so there is no hash"),
                 _ if before.mirrored.is_some() => Some(
                     "the token is defined in token.shadow: other programs read its hash there, so the server does not replace it",
                 ),

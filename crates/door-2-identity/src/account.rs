@@ -9,7 +9,7 @@ use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{
-    Activity, Credential, Delegation, FileName, Mirrored, Password, User, Verifier,
+    Activity, Credential, Delegation, FileName, Link, Mirrored, Password, User, Verifier,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
@@ -104,6 +104,11 @@ impl AccountState {
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
         let (authid, activity) = (authid.clone(), view.activity(&id)?);
         Ok(Some(AccountState { authid, id, user, realm_enabled, activity, credential, delegation, makers }))
+    }
+
+    /// The link, if the token is one.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.credential.as_ref().and_then(|(_, token)| token.link.as_deref())
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.

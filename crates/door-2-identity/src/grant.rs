@@ -151,7 +151,10 @@ pub(crate) fn principal(
     Ok(Principal {
         authid: account.authid.clone(),
         user: account.id,
-        narrowed_to: credential.filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
+        narrowed_to: credential
+            .filter(|(_, token)| token.own_roles || token.link.is_some())
+            .map(|(id, _)| *id),
+        link: account.link().map(|link| link.place.clone()),
         reach,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),

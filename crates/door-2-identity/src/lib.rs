@@ -35,6 +35,7 @@ mod mfa;
 mod passcode;
 mod judge;
 mod browser_session;
+mod link;
 mod login;
 mod issue;
 mod signature;
@@ -43,7 +44,7 @@ mod oauth;
 mod standing;
 
 pub use account::user_named;
-pub use ask::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
+pub use ask::{Ask, BrowserAsk, CertificateAsk, LinkAsk, LinkProof, SecretAsk, SessionAsk};
 pub use browser_session::{
     BROWSER_SECRET_BYTES, browser_text, is_same_digest, read_browser_text, secret_digest,
 };
@@ -52,6 +53,7 @@ pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password,
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Basis, Unissued, Wanted, issue};
 pub use judge::roles_of;
+pub use link::{LINK_SECRET_BYTES, link_id, link_pass, link_text};
 pub use login::{Login, Receipt, read_receipt};
 pub use memo::IdentityMemo;
 pub use mfa::is_enough;

@@ -6,7 +6,7 @@
 //!
 //! Only successes are remembered, so requests with wrong credentials do not push other entries out of the memo.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, LinkProof};
 use crate::permit::Granted;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
@@ -19,11 +19,12 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// Starts the memo key of a name and a secret. The next four fields start the memo keys of the other kinds of credential.
+    /// Starts the memo key of a name and a secret. The next five fields start the memo keys of the other kinds of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
     browser: KeyMaker,
+    link: KeyMaker,
     unread: KeyMaker,
 }
 
@@ -50,6 +51,7 @@ impl IdentityMemo {
             session: KeyMaker::new(&seed, "session"),
             certificate: KeyMaker::new(&seed, "certificate"),
             browser: KeyMaker::new(&seed, "browser session"),
+            link: KeyMaker::new(&seed, "link"),
             unread: KeyMaker::new(&seed, "unread credential"),
         }
     }
@@ -81,6 +83,14 @@ impl IdentityMemo {
                     Audience::Console => CONSOLE,
                 };
                 self.browser.bytes(audience.as_bytes()).bytes(ask.cookie.reveal()).key()
+            }
+            Ask::Link(ask) => {
+                let (kind, proof) = match &ask.proof {
+                    LinkProof::Nothing => (0, [].as_slice()),
+                    LinkProof::Password(password) => (1, password.reveal()),
+                    LinkProof::Pass(pass) => (2, pass.reveal()),
+                };
+                self.link.bytes(ask.text.reveal()).number(kind).bytes(proof).key()
             }
         }
     }

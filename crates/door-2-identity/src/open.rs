@@ -9,6 +9,7 @@ use crate::browser_session;
 use crate::context::{Context, Ring};
 use crate::grant::{Proven, digest, grant, grant_session};
 use crate::judge;
+use crate::link;
 use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof, Unfinished, Validated};
 use crate::refuse::Refusal;
@@ -132,6 +133,7 @@ fn judge_anew(
             (None, Ask::Secret(ask)) => secret::judge(view, now, ask, context.hash_key, memo)?,
             (None, Ask::Certificate(ask)) => judge_certificate(view, now, ask, memo)?,
             (None, Ask::Browser(ask)) => browser_session::judge(view, now, ask, context)?,
+            (None, Ask::Link(ask)) => link::judge(view, now, ask, context)?,
             (None, Ask::Session(ask)) => {
                 let Ring { keys, generation } = ring.as_deref().ok_or(Refusal::NotOurs)?;
                 let claim = Claim::read(keys, ask)?;
@@ -191,7 +193,7 @@ fn judge_certificate(
     grant(view, now, &account, Proven { proof, last_second, proven_until: u64::MAX }, memo)
 }
 
-/// Judges again a password, API token or certificate that was proven for an earlier verdict.
+/// Judges again a password, API token, link or certificate that was proven for an earlier verdict.
 fn proven_again(
     view: &View<'_>,
     now: Clocks,
@@ -204,6 +206,10 @@ fn proven_again(
     let account = AccountState::of(view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
     let proven_until = granted.validity.proven_until;
     let proven = |proof: Proof| {
+        if let Some(link) = account.link() {
+            let is_same = link::digest(memo, link) == proof.verifier;
+            return is_same.then_some(Proven { proof, last_second: i64::MAX, proven_until });
+        }
         let mut verifiers = account.verifiers(now).into_iter();
         let (_, last_second) =
             verifiers.find(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier)?;

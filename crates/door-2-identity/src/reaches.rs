@@ -97,8 +97,8 @@ pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -
         Err(why) => why,
     };
     for id in own.tokens_of(&user)? {
-        let is_like_user =
-            own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
+        let is_like_user = own.credential(&id)?.is_some_and(|token| !token.own_roles && token.link.is_none())
+            && own.delegation(&id)?.is_none();
         if is_like_user && standing::check_secret(view, now, user, Some(id)).is_ok() {
             return Ok(());
         }

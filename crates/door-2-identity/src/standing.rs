@@ -31,7 +31,7 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
-/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token.
+/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token, or that link.
 ///
 /// # Errors
 /// The refusal of a login with the correct secret.
@@ -49,6 +49,12 @@ pub fn check_secret(
     account.check_password(now)?;
     // A user in too many groups is refused.
     view.groups_of(&user)?;
+    if let Some(link) = account.link() {
+        return match link.uses {
+            Some(0) => Err(Refusal::LinkUsedUp(authid)),
+            _ => Ok(()),
+        };
+    }
     let verifiers = account.verifiers(now);
     if verifiers.is_empty() && credential.is_some() {
         return Err(Refusal::no_secret(authid));

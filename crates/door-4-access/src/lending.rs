@@ -89,6 +89,8 @@ impl Loan {
     fn of(identity: &IdentityPermit) -> Self {
         let principal = identity.principal();
         match (identity.session(), identity.token(), &principal.reach) {
+            // A guest makes no calls.
+            _ if principal.link.is_some() => Loan::ForRequests,
             (Some(session), ..) => Self::of_session(session),
             (None, None, _) => Loan::Nothing,
             (None, Some(_), Reach::Everything) if principal.narrowed_to.is_none() => Loan::Nothing,

@@ -12,6 +12,7 @@ mod import;
 mod quantity;
 mod reference;
 pub(crate) mod keystone;
+mod links;
 pub(crate) mod revoke;
 mod setup;
 mod times;
@@ -24,6 +25,7 @@ pub(crate) use datastores::Datastore;
 pub(crate) use facts::Facts;
 pub(crate) use fleet::Fleet;
 pub(crate) use import::Import;
+pub(crate) use links::Link;
 pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
 pub(crate) use setup::Setup;
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// API tokens
     #[command(subcommand)]
     Token(Token),
+    /// Links with which users share files and folders
+    #[command(subcommand)]
+    Link(Link),
     /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),

@@ -23,6 +23,7 @@ mod integrate;
 mod judge;
 mod keys;
 mod keystone;
+mod links;
 mod revoke;
 mod roles;
 mod sessions;
@@ -162,6 +163,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Group(command) => groups::run(home, command, json)?,
         Command::Role(command) => roles::run(home, command, json)?,
         Command::Token(command) => tokens::run(home, command, json)?,
+        Command::Link(command) => links::run(home, command, json)?,
         Command::Keys(command) => return keys::run(home, command, json),
         Command::Datastore(command) => datastores::run(home, command, json)?,
         Command::Application(command) => applications::run(home, command, json)?,

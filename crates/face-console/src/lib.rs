@@ -4,7 +4,8 @@
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
-//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `explain.rs` and `review.rs` also make pages.
+//! - `guest.rs` and its folder make the pages of links, for guests without an account.
+//! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `explain.rs` and `review.rs` also make pages.
 
 mod assets;
 mod icons;
@@ -16,6 +17,8 @@ mod session;
 mod place;
 mod start;
 mod files;
+mod links;
+mod guest;
 mod account;
 mod explain;
 mod review;
@@ -35,10 +38,11 @@ use page::Notice;
 use place::Place;
 
 /// The routes of the console.
-pub const ROUTES: [Route; 3] = [
+pub const ROUTES: [Route; 4] = [
     Route::public("/", to_console).for_browsers().says("Browsers: a redirect to the console"),
     Route::public("/console", to_console).says("A redirect to the console"),
     Route::own("/console/", handle).says("The console: pages for people"),
+    Route::own("/s/", guest::handle).says("Links with which users share files and folders: pages for guests"),
 ];
 
 fn to_console(_: &Faces) -> Answer {
@@ -75,14 +79,24 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
+/// Whether a header that browsers send is absent or has one of the values.
+fn has(headers: &HeaderMap, name: &str, values: &[&str]) -> bool {
+    headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
+}
+
 /// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page.
 fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
-    let is = |name: &str, values: &[&str]| {
-        headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
-    };
-    let opens_page = is("sec-fetch-mode", &["navigate"]) && is("sec-fetch-dest", &["document"]);
-    let is_own = is("sec-fetch-site", &["same-origin", "none"]);
-    if is_own || opens_page { Ok(()) } else { Err(RequestError::CrossSite) }
+    let opens_page =
+        has(headers, "sec-fetch-mode", &["navigate"]) && has(headers, "sec-fetch-dest", &["document"]);
+    if opens_page { Ok(()) } else { is_own_site(headers) }
+}
+
+/// Refuses a request that a page of another site makes a browser send.
+fn is_own_site(headers: &HeaderMap) -> Result<(), RequestError> {
+    match has(headers, "sec-fetch-site", &["same-origin", "none"]) {
+        true => Ok(()),
+        false => Err(RequestError::CrossSite),
+    }
 }
 
 /// Answers a request of a signed-in browser.
@@ -162,6 +176,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "why" => explain::show_own(click, place(click)?).await,
         "review" => review::show(click, place(click)?).await,
         "account" if rest.is_empty() => account::show(click).await,
+        "links" if rest.is_empty() => links::show(click).await,
         "explain" if rest.is_empty() => explain::show(click).await,
         area if rest.is_empty() => {
             administration::show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
@@ -186,6 +201,11 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
             let place = Place::read(rest, &click.visit.limits())?;
             files::change::submit(click, place).await
         }
+        "share" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            links::create(click, place).await
+        }
+        "links" => links::submit(click, rest).await,
         "account" => account::submit(click, rest).await,
         area => administration::submit(click, area, rest).await,
     }

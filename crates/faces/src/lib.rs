@@ -55,7 +55,7 @@ pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;
 pub use request_error::{CODES, Failure, RequestError};
 pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, statuses_of_code};
-pub use routes::{Reply, RequestContext, Route};
+pub use routes::{LINKS, Reply, RequestContext, Route};
 pub use serve::{Form, Router};
 pub use splices::{PipeSource, Sent, Splices};
 pub use trace::Trace;

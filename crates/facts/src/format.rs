@@ -16,7 +16,9 @@
 //!    then be updated at once.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{
+    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table,
+};
 use crate::vocabulary::LONG;
 
 /// The layout of a whole store and the form of its records.
@@ -36,7 +38,8 @@ use crate::vocabulary::LONG;
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
 /// | 13 | the record of an application can contain the choice of the credential that counts if a request has a cookie and a header |
 /// | 14 | the profile of a datastore can contain the members of a fleet that may serve the datastore; the log of a fleet can have entries in parts |
-pub const FORMAT: u32 = 14;
+/// | 15 | the record of an API token can contain a link, with which people share a file or folder |
+pub const FORMAT: u32 = 15;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -62,7 +65,9 @@ pub fn bring_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Option<Rec
 pub fn needed_for(table: Table, value: &[u8]) -> u32 {
     let has_home =
         || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
+    let is_link = || Credential::decode(&mut Reader::new(value)).is_some_and(|token| token.link.is_some());
     match table {
+        Table::Credentials if is_link() => 15,
         Table::DatastoreProfiles if has_home() => 14,
         _ => FORMAT_IN_FLEET,
     }
@@ -150,12 +155,15 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::revision::Revision;
-    use crate::tables::{Delegation, Extra, ExtraKey, LogEntry, Profile, ResourceKind, Written};
-    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId};
+    use crate::tables::{
+        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind,
+        SecretDigest, Verifier, Written,
+    };
+    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId, StorePath, UserId};
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (14, 51), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (15, 51), "see \"When the format changes\" in format.rs");
     }
 
     /// A member of a fleet uses the records of an older format without conversion.
@@ -183,6 +191,39 @@ mod tests {
             needed(&DatastoreProfile { home: Some(crate::tables::HomeMembers::new(&["b"])), ..without }),
             14
         );
+    }
+
+    /// An older program reports a token with a link as damaged.
+    #[test]
+    fn only_a_link_needs_format_15() {
+        let token = Credential {
+            owner: UserId::from_bytes([1; 16]),
+            name: "one".parse().unwrap(),
+            verifier: Verifier::Missing,
+            previous: None,
+            enabled: true,
+            expires: 0,
+            created: 1,
+            comment: None,
+            own_roles: true,
+            mirrored: None,
+            link: None,
+        };
+        let place = LinkPlace {
+            datastore: "tank".parse().unwrap(),
+            path: StorePath::root(),
+            rights: LinkRights::Read,
+            upload_bytes: None,
+        };
+        let link = Link { secret: SecretDigest([1; 32]), place, password: None, uses: None };
+        let with_link = Credential { link: Some(Box::new(link)), ..token.clone() };
+        for (token, expected) in [(token, FORMAT_IN_FLEET), (with_link, 15)] {
+            let mut to = Writer::default();
+            token.encode(&mut to);
+            let bytes = to.into_bytes();
+            assert_eq!(needed_for(Table::Credentials, &bytes), expected);
+            assert_eq!(Credential::decode(&mut Reader::new(&bytes)), Some(token));
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
+use enfilade_facts::limits::LINK_PASS_SECONDS;
 use enfilade_facts::vocabulary::{UserId, Word};
 use enfilade_facts::{MemoKey, Read as _, View};
 use enfilade_identity::{
-    Ask, Closed, IdentityPermit, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk, Unfinished,
+    Ask, Closed, IdentityPermit, LinkAsk, LinkProof, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk,
+    Unfinished,
 };
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,7 +71,7 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
-        match self.prove_by_hash(ask, closed, from).await {
+        match self.prove_by_hash(Ask::Secret(ask), closed, from).await {
             Ok(proven) => Ok(proven),
             Err(refusal) => {
                 let locking = self.lock_after_failure(ask, &refusal)?;
@@ -201,6 +203,50 @@ impl House {
         }
     }
 
+    /// Asks door 2 about a link. A wrong password of a link is a failed login under the name of the link: it is counted for the address and for the
+    /// link, and answered after a delay.
+    ///
+    /// # Errors
+    /// The door's refusal, also if the address is blocked and presents a password.
+    pub(crate) async fn open_link(&self, ask: &LinkAsk, from: IpAddr) -> Result<IdentityPermit, Refusal> {
+        if matches!(ask.proof, LinkProof::Password(_)) {
+            self.refuse_blocked(from)?;
+        }
+        match self.identify(Ask::Link(ask)) {
+            Ok(identity) => Ok(identity),
+            Err(closed @ Closed::NeedsWork(_)) => Box::pin(self.prove_link(ask, closed, from)).await,
+            Err(closed) => Err(closed.refuse().into()),
+        }
+    }
+
+    /// Lets the gate compute the slow hash of the password of a link.
+    async fn prove_link(
+        &self,
+        ask: &LinkAsk,
+        closed: Closed,
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
+        use enfilade_identity::Refusal::WrongSecret;
+        let refusal = match self.prove_by_hash(Ask::Link(ask), closed, from).await {
+            Ok(Ok(identity)) => return Ok(identity),
+            Ok(Err(unfinished)) => return Err(unfinished.refuse().into()),
+            Err(refusal) => refusal,
+        };
+        let Refusal::Identity(WrongSecret(link)) = &refusal else { return Err(refusal) };
+        let named = link.to_word();
+        let (refusal, late) = self.count_failure(refusal, &named, from);
+        late.wait().await;
+        Err(refusal)
+    }
+
+    /// The pass with which a guest need not send the password of a link again, and the seconds for which it is valid. `None` if the visitor is no
+    /// guest.
+    pub fn link_pass(&self, visit: &Visit) -> Option<(String, i64)> {
+        let link = visit.identity.principal().link.as_ref().and(visit.identity.token())?;
+        let until = self.now().unix_seconds.saturating_add(LINK_PASS_SECONDS);
+        Some((enfilade_identity::link_pass(&self.parts.hash_key, link, until), LINK_PASS_SECONDS))
+    }
+
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
     /// is remembered, and door 2 decides again on fresh facts.
     ///
@@ -208,7 +254,7 @@ impl House {
     /// The refusal of door 2, or `Busy` if the gate has no free slot in time.
     async fn prove_by_hash(
         &self,
-        ask: &SecretAsk,
+        ask: Ask<'_>,
         mut closed: Closed,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
@@ -226,7 +272,7 @@ impl House {
                 Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
                 Outcome::Differs => return Err(work.refuse().into()),
             }
-            closed = match self.identify(Ask::Secret(ask)) {
+            closed = match self.identify(ask) {
                 Ok(identity) => return Ok(Ok(identity)),
                 Err(closed) => closed,
             };

@@ -310,6 +310,8 @@ impl House {
         (missing, kind): (AccessMask, NodeKind),
     ) -> Remedy {
         match &who.reach {
+            // No role gives a guest more rights than the link.
+            _ if who.link.is_some() => Remedy::OfTheCode,
             Reach::Nothing => Remedy::OtherCredential,
             Reach::Project { project, .. } => {
                 let bound = self.parts.source.read(|view| enfilade_access::bound_to(view, name));

@@ -45,6 +45,7 @@ impl House {
                 self.parts.penalties.succeeded(|| named.clone(), self.now());
                 identity
             }
+            Credential::Link(ask) => self.open_link(ask, from).await?,
             Credential::Session(_)
             | Credential::Certificate(_)
             | Credential::Browser(_)
@@ -68,7 +69,9 @@ impl House {
                 self.parts.penalties.succeeded(|| identity.principal().authid.to_word(), now);
             }
             let is_first_use = identity.is_first_use(now);
-            if !is_session && is_first_use {
+            // A guest who uses a link is not its maker, so the maker does not become active by it.
+            let is_guest = identity.principal().link.is_some();
+            if !is_session && !is_guest && is_first_use {
                 self.parts.accounts.logged_in(&identity.principal().user);
             }
             match token {

@@ -332,6 +332,7 @@ fn what_is_too_large_is_refused(source: &dyn Source) {
         comment: None,
         own_roles: false,
         mirrored: None,
+        link: None,
     };
     let why = source.commit(change().put(&CredentialId::from_bytes([1; 16]), &large));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "value", .. })), "{why:?}");

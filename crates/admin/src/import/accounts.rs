@@ -454,6 +454,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             comment,
             own_roles: true,
             mirrored: None,
+            link: None,
         };
         let by_name = NameKey::token(&owner, name);
         self.change

@@ -112,6 +112,7 @@ pub fn create_application_credential(
             comment: new.comment.clone(),
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let delegation = Delegation {
             project: new.project,

@@ -56,6 +56,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
                 Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
                     enfilade_identity::check_hash(hash).err().map(|why| why.to_string())
                 }
+                Verifier::Missing if token.link.is_some() => None,
                 Verifier::Missing => Some("the token has no hash".to_owned()),
                 Verifier::Keyed(_) | Verifier::Certificate(_) => None,
             };
@@ -140,7 +141,9 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
                 checked_by: checked_by(&token.verifier),
             })
         };
-        let mut tokens = ids.into_iter().map(summary).collect::<Result<Vec<_>, Error>>()?;
+        // Links have a list of their own.
+        let tokens = ids.into_iter().filter(|(_, token)| token.link.is_none());
+        let mut tokens = tokens.map(summary).collect::<Result<Vec<_>, Error>>()?;
         tokens.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
         Ok(tokens)
     })?

@@ -119,8 +119,12 @@ impl fmt::Debug for SecretDigest {
     }
 }
 
-/// The digest that no secret has. It replaces a digest in a dump without secrets.
-const NONE: SecretDigest = SecretDigest([0; 32]);
+impl SecretDigest {
+    /// The digest that no secret has. It replaces a digest in a dump without secrets.
+    pub(super) const NONE: SecretDigest = SecretDigest([0; 32]);
+}
+
+const NONE: SecretDigest = SecretDigest::NONE;
 
 impl From<SecretDigest> for String {
     fn from(digest: SecretDigest) -> Self {

@@ -2,8 +2,8 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table,
-    Trust, UsedPasscode, User, Who,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row,
+    Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
 use crate::vocabulary::Role;
@@ -104,12 +104,22 @@ fn credential(before: &Credential, after: &Credential) -> bool {
         verifier: after.verifier.clone(),
         previous: after.previous.clone(),
         mirrored: after.mirrored.clone(),
+        link: after.link.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
         && ends_no_later(before.expires, after.expires)
+        && link(before.link.as_deref(), after.link.as_deref())
         && (after.previous.is_none() || after.previous == before.previous)
         && *after == same
+}
+
+/// When a link is used, only the number of its remaining uses changes: it gets smaller.
+fn link(before: Option<&Link>, after: Option<&Link>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return before == after };
+    let is_less = before.uses == after.uses
+        || before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
+    is_less && *after == Link { uses: after.uses, ..before.clone() }
 }
 
 fn role(before: &NamedRole, after: &NamedRole) -> bool {
@@ -165,7 +175,10 @@ fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, Verifier};
+    use crate::tables::{
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation,
+        SecretDigest, Verifier,
+    };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -246,12 +259,31 @@ mod tests {
             comment: None,
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let other = Credential { verifier: Verifier::Keyed([2; 32]), ..token.clone() };
         let previous = Some(Previous { verifier: Verifier::Keyed([1; 32]), until: 9 });
         let both_work = Credential { previous, ..other.clone() };
         assert!(takes(&token, &other) && takes(&both_work, &other) && !takes(&token, &both_work));
         assert!(takes(&token, &Credential { enabled: false, expires: 5, ..token.clone() }));
+        let with = |uses, password: Option<&str>| {
+            let path = crate::vocabulary::StorePath::root();
+            let (datastore, rights) = ("tank".parse().unwrap(), LinkRights::Read);
+            let place = LinkPlace { datastore, path, rights, upload_bytes: None };
+            let (secret, password) = (SecretDigest([1; 32]), password.map(str::to_owned));
+            let link = Link { secret, place, password, uses };
+            Credential { verifier: Verifier::Missing, link: Some(Box::new(link)), ..token.clone() }
+        };
+        assert!(takes(&with(Some(2), None), &with(Some(1), None)), "a use");
+        for (before, after) in [
+            (with(Some(1), None), with(Some(2), None)),
+            (with(Some(1), None), with(None, None)),
+            (with(None, Some("x")), with(None, None)),
+            (token.clone(), with(None, None)),
+            (with(None, None), token.clone()),
+        ] {
+            assert!(!takes(&before, &after), "{after:?}");
+        }
 
         let open = Datastore { path: "/x".into(), ..Datastore::default() };
         let maintenance = Some(Maintenance { mode: MaintenanceMode::from_name("offline"), message: None });

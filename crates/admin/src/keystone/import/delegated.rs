@@ -127,6 +127,7 @@ impl Taking<'_, '_> {
             comment: row.comment.clone(),
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let left = self.named(id, &credential, &key, Name::new(id.stored(), credential.name.as_str()))?;
         if left.is_ok() {

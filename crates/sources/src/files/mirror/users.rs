@@ -300,6 +300,7 @@ impl Comparison<'_, '_, '_, '_> {
                     comment,
                     own_roles: true,
                     mirrored: Some(Mirrored::default()),
+                    link: None,
                 };
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);
