@@ -45,12 +45,13 @@ pub(crate) enum Notice {
 
 /// The messages about actions that were done. Each message has a key, which is in the URL of the next page. The URL contains only the key. So a link
 /// cannot make a page show another text.
-const DONE: [(&str, &str); 9] = [
+const DONE: [(&str, &str); 10] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
     ("deleted", "Deleted."),
     ("uploaded", "Uploaded."),
     ("token-deleted", "The token was deleted. The next request with it is refused."),
+    ("factor-removed", "The second factor was removed. The password alone is enough again."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),
     ("changed", "Done."),

@@ -11,8 +11,10 @@
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
 //!    upgrades the store in every run of the tests, and fails if the store is missing;
 //! 3. consider fleets whose members are updated one after the other. If this program can use all records of the previous format as they are, let
-//!    [`needed_for`] say which records need the new format: a fleet writes such records only after `enfilade fleet upgrade`. Otherwise, for example
-//!    if there is a new table or a record is converted, set [`FORMAT_IN_FLEET`] to the new format: then all members must be updated at once.
+//!    [`needed_for`] say which records need the new format: a fleet writes such records only after `enfilade fleet upgrade`. This is so for a new
+//!    table, too, because a member adds missing tables to its store when it opens the store. A change must not delete absent records of a new
+//!    table, because older members cannot read the log entry. If records are converted, set [`FORMAT_IN_FLEET`] to the new format: then all
+//!    members must be updated at once.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
@@ -35,7 +37,8 @@ use crate::vocabulary::LONG;
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
 /// | 13 | applications can say which credential counts if a request has a cookie and a header |
 /// | 14 | datastores can say which member of a fleet serves them; the log of a fleet can have entries in parts |
-pub const FORMAT: u32 = 14;
+/// | 16 | there is a table of second factors of users |
+pub const FORMAT: u32 = 16;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -62,6 +65,7 @@ pub fn needed_for(table: Table, value: &[u8]) -> u32 {
         || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
     match table {
         Table::DatastoreProfiles if has_home() => 14,
+        Table::SecondFactors => 16,
         _ => FORMAT_IN_FLEET,
     }
 }
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (14, 51), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (16, 52), "see \"When the format changes\" in format.rs");
     }
 
     /// A member of a fleet uses the records of an older format without conversion.
@@ -181,6 +185,11 @@ mod tests {
             needed(&DatastoreProfile { home: Some(crate::tables::HomeMembers::new(&["b"])), ..without }),
             14
         );
+    }
+
+    #[test]
+    fn every_second_factor_needs_format_16() {
+        assert_eq!(needed_for(Table::SecondFactors, &[]), 16);
     }
 
     #[test]

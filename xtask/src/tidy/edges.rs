@@ -152,6 +152,7 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "the position of a mutant"),
     ("prost", &["enfilade-decision", "enfilade-fleet"], "the messages of Envoy and etcd over gRPC"),
+    ("qrcodegen", &["enfilade-console"], "the QR code of a second factor"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rc2", &["enfilade-tls"], "encrypted keys of older programs"),

@@ -142,7 +142,13 @@ mod tests {
     #[test]
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
-        let form = SignInForm { action: evil, hidden: &[("to", evil)], user: evil, problem: Some(evil) };
+        let form = SignInForm {
+            action: evil,
+            hidden: &[("to", evil)],
+            user: evil,
+            problem: Some(evil),
+            receipt: Some(evil),
+        };
         for page in [
             sign_in(StatusCode::OK, Some(evil), &form),
             signed_in(evil),
