@@ -3,6 +3,7 @@
 mod browser;
 mod files;
 mod pages;
+mod second_factor;
 mod signing_in;
 
 use crate::server::{Scratch, Server};

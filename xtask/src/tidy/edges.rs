@@ -66,7 +66,14 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
         "aws-lc-rs",
-        &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls", "enfilade-sources"],
+        &[
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-identity",
+            "enfilade-tls",
+            "enfilade-sources",
+            "enfilade-testkit",
+        ],
         "HMAC of generated secrets; TLS tickets; encrypted keys and backups; digests of uploads; signed requests to other services",
     ),
     (
