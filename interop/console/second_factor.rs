@@ -70,7 +70,11 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     browser.sign_in("alice");
     assert_eq!(shown(&server, "alice@local")["second_factor"], false);
     let wrong = browser.act("/console/account/begin-second-factor", &[("present", "wrong")]);
-    assert!(wrong.status == 422 && wrong.text().contains("the present password is wrong"), "{}", wrong.text());
+    assert!(
+        wrong.status == 422 && wrong.text().contains("the present password is wrong"),
+        "{}",
+        wrong.text()
+    );
     let page = browser.act("/console/account/begin-second-factor", &[("present", PASSWORD)]);
     let (text, secret) = (page.text(), element(&page, "secret"));
     assert!(secret.len() == 32 && text.contains("<svg class=\"qr\"") && !text.contains("style="), "{text}");
@@ -112,8 +116,7 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     let receipt = format!("X-Auth-Token: {}", hidden(&wrong, "receipt"));
     assert_eq!(curl(&server, "", "/v3/users", &["--header", &receipt]).status, 401);
     let next = code(&secret, 1);
-    let fields =
-        [("user", "bob"), ("receipt", &*hidden(&wrong, "receipt")), ("passcode", next.as_str())];
+    let fields = [("user", "bob"), ("receipt", &*hidden(&wrong, "receipt")), ("passcode", next.as_str())];
     assert_eq!(browser.submit("/console/sign-in", &fields).status, 403);
     assert_eq!(sign_in_with(&browser, "alice", &next).status, 303);
     assert_eq!(browser.open("/console/account").status, 200);
@@ -129,7 +132,11 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     let remove = "/console/account/remove-second-factor";
     let fields = |code| [("present", PASSWORD), ("code", code)];
     let wrong = browser.act(remove, &[("present", "wrong"), ("code", &recovery[1])]);
-    assert!(wrong.status == 422 && wrong.text().contains("the present password is wrong"), "{}", wrong.text());
+    assert!(
+        wrong.status == 422 && wrong.text().contains("the present password is wrong"),
+        "{}",
+        wrong.text()
+    );
     assert_eq!(browser.act(remove, &fields("000000")).status, 422);
     let done = browser.act(remove, &fields(&recovery[1]));
     assert_eq!((done.status, done.header("location")), (303, "/console/account?done=factor-removed"));

@@ -32,7 +32,11 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let mut fleet = Fleet::start();
     fleet.join("b");
     let upgraded = fleet.members[0].cli(&["fleet", "upgrade"]);
-    assert_eq!((&upgraded[0]["before"], &upgraded[0]["format"]), (&FORMAT.into(), &FORMAT.into()), "nothing to do");
+    assert_eq!(
+        (&upgraded[0]["before"], &upgraded[0]["format"]),
+        (&FORMAT.into(), &FORMAT.into()),
+        "nothing to do"
+    );
     // The state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
     assert_eq!(head[..4], FORMAT.to_be_bytes());
@@ -52,7 +56,10 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     put(&fleet, "/enfilade/beat/old.1", &[1; 16]);
     put(&fleet, "/enfilade/node/old.1", &[1; 16]);
     let refused = why(&fleet.members[1].cli_output(&["fleet", "upgrade"], ""));
-    assert!(refused.contains(&format!("cannot read format {FORMAT}")) && refused.contains(": old."), "{refused}");
+    assert!(
+        refused.contains(&format!("cannot read format {FORMAT}")) && refused.contains(": old."),
+        "{refused}"
+    );
     for table in ["beat", "node"] {
         fleet.etcd.control(&["del", &format!("/enfilade/{table}/old.1")]);
     }

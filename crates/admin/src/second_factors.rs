@@ -85,9 +85,8 @@ pub fn begin_second_factor(
 /// The record of a set-up that the user can confirm now.
 fn pending(view: &View<'_>, user: &UserId, now: i64) -> Result<SecondFactor, Error> {
     let row = view.get::<SecondFactor>(user)?;
-    let is_pending = |row: &SecondFactor| {
-        !row.is_confirmed() && now < row.begun_at.saturating_add(ENROLMENT_SECONDS)
-    };
+    let is_pending =
+        |row: &SecondFactor| !row.is_confirmed() && now < row.begun_at.saturating_add(ENROLMENT_SECONDS);
     row.filter(is_pending).ok_or_else(not_begun)
 }
 
@@ -183,11 +182,7 @@ pub fn reset_second_factor(ctx: &ChangeContext<'_>, user: &Userid) -> Result<At,
 
 /// Adds the removal of the second factor of a deleted user to a change. A record that does not exist is not deleted, because members of a fleet with an
 /// older program do not know the table.
-pub(crate) fn forget_second_factor(
-    view: &View<'_>,
-    change: &mut Change,
-    user: &UserId,
-) -> Result<(), Error> {
+pub(crate) fn forget_second_factor(view: &View<'_>, change: &mut Change, user: &UserId) -> Result<(), Error> {
     if view.get::<SecondFactor>(user)?.is_some() {
         change.delete::<SecondFactor>(user);
     }

@@ -93,7 +93,8 @@ impl Passcode {
     }
 }
 
-const CHANGED: &str = "the second factor was removed or changed during the login, or the use of the passcode was not stored";
+const CHANGED: &str =
+    "the second factor was removed or changed during the login, or the use of the passcode was not stored";
 const WRONG: &str =
     "the passcode is wrong or too old; compare the clocks of this server and of the user's device";
 const USED: &str = "this passcode was used before; wait for the next passcode";
@@ -124,7 +125,8 @@ pub fn check_passcode(
     };
     let (mut matched, mut is_used, mut is_usable) = (Vec::new(), false, false);
     let step = step_at(now.unix_seconds);
-    let steps_of = |secret: &[u8]| right_steps(secret, ask.secret.reveal(), step.saturating_sub(previous)..=step);
+    let steps_of =
+        |secret: &[u8]| right_steps(secret, ask.secret.reveal(), step.saturating_sub(previous)..=step);
     for (id, text) in &stored {
         let Some(secret) = secret_of(text) else { continue };
         is_usable = true;
@@ -179,7 +181,8 @@ fn check_own(
 
 /// Whether the user has a second factor, or a credential that can accept passcodes.
 pub(crate) fn has_secret(view: &View<'_>, user: &UserId) -> Result<bool, Refusal> {
-    Ok(view.second_factor(user)?.is_some() || view.totp_credentials(user)?.iter().any(|(_, text)| secret_of(text).is_some()))
+    Ok(view.second_factor(user)?.is_some()
+        || view.totp_credentials(user)?.iter().any(|(_, text)| secret_of(text).is_some()))
 }
 
 /// The secret in a blob: base32 (RFC 4648) with or without padding. `None` if it is no base32, or too short to be secret.

@@ -135,9 +135,7 @@ pub(crate) async fn sign_in(
     let to = parameter(&pairs, "to").and_then(own_target);
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
     match issue(faces, connection, &pairs, trace).await {
-        Ok(Issued::NeedsCode(receipt)) => {
-            Ok(form(StatusCode::OK, to.as_ref(), user, None, Some(&receipt)))
-        }
+        Ok(Issued::NeedsCode(receipt)) => Ok(form(StatusCode::OK, to.as_ref(), user, None, Some(&receipt))),
         Ok(Issued::Session(session)) => {
             connection.anonymous.release();
             // The browser gets a new cookie and forgets its old session. So the old session must not stay valid.
@@ -211,7 +209,10 @@ pub(crate) async fn leave(faces: &Faces, visit: &Visit, trace: &Trace) -> Result
 
 /// The response after a change of the password, which ended all sessions of the user.
 pub(crate) fn changed_password() -> Answer {
-    signed_out("Password changed", &html! { p { "The password was changed, and all sessions of the account have ended." } })
+    signed_out(
+        "Password changed",
+        &html! { p { "The password was changed, and all sessions of the account have ended." } },
+    )
 }
 
 /// The response after a change that ended all sessions of the user.

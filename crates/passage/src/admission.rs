@@ -169,8 +169,7 @@ impl House {
         let judged = tokio::task::spawn_blocking(move || {
             let (now, previous) = (house.now(), house.session_terms().passcode_steps);
             let key = &house.parts.hash_key;
-            let check =
-                |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous, key);
+            let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous, key);
             Ok::<_, Refusal>(house.source().read(check)??)
         });
         judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))

@@ -117,12 +117,7 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     Ok(())
 }
 
-fn second_factor(
-    home: &Home,
-    user: &Userid,
-    action: SecondFactorAction,
-    json: bool,
-) -> anyhow::Result<()> {
+fn second_factor(home: &Home, user: &Userid, action: SecondFactorAction, json: bool) -> anyhow::Result<()> {
     if action == SecondFactorAction::Reset {
         let at = enfilade_admin::reset_second_factor(&home.change_context(), user)?;
         let value = json!({ "user": user.to_string(), "second_factor": false, "revision": at.revision.0 });

@@ -99,9 +99,8 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     // Each beginning is a change of the facts. So their number is limited.
     click.faces.house().count_code(&user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
-    let begun = click.change(permit, move |ctx| {
-        enfilade_admin::begin_second_factor(ctx, faces.house().hash_key(), &user)
-    });
+    let begun = click
+        .change(permit, move |ctx| enfilade_admin::begin_second_factor(ctx, faces.house().hash_key(), &user));
     let secret = begun.await?;
     Ok(set_up(click, &secret))
 }
@@ -242,7 +241,10 @@ mod tests {
     #[test]
     fn a_picture_is_one_path_without_a_style() {
         let text = picture("otpauth://totp/x").unwrap().into_string();
-        assert!(text.starts_with("<svg class=\"qr\" viewBox=\"0 0 33 33\"") && !text.contains("style"), "{text}");
+        assert!(
+            text.starts_with("<svg class=\"qr\" viewBox=\"0 0 33 33\"") && !text.contains("style"),
+            "{text}"
+        );
         // The first module of a QR code belongs to a finder pattern.
         assert!(text.contains("d=\"M4 4h1v1h-1zM5 4h1v1h-1z"), "{text}");
         assert!(picture(&"x".repeat(5_000)).is_none());

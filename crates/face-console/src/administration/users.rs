@@ -6,7 +6,8 @@ use crate::icons::Icon;
 use crate::page::{command, csrf_field, time, time_or_never};
 use crate::section::Section;
 use enfilade_admin::{
-    AssignmentSummary, GroupSummary, NewUser, SecondFactorState, TokenSummary, UserEdit, UserSummary, keystone,
+    AssignmentSummary, GroupSummary, NewUser, SecondFactorState, TokenSummary, UserEdit, UserSummary,
+    keystone,
 };
 use enfilade_faces::browser::{failure_of_change, parameter, url};
 use enfilade_faces::{Answer, Failure, RequestError, blocking_failure};

@@ -53,8 +53,7 @@ pub async fn log_in(
         let arrival = house.arrive_by_passcode(passcode, named).with_receipt(receipt)?;
         return Ok(Attempt::Complete(Box::new(arrival)));
     }
-    let (ask, named) =
-        password(user, value("password").as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    let (ask, named) = password(user, value("password").as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
     trace.event.authid = named.clone();
     let authid = ask.authid.clone();
     let credential = Credential::NamedSecret(ask, named.clone());
@@ -70,7 +69,8 @@ pub async fn log_in(
 
 /// Returns a receipt if password and code satisfy the rules of the user, and the password alone does not.
 async fn ask_for_code(arrival: Arrival) -> Result<Attempt, Failure> {
-    let is_enough = |rule: &Vec<String>| rule.iter().all(|method| ["password", "totp"].contains(&method.as_str()));
+    let is_enough =
+        |rule: &Vec<String>| rule.iter().all(|method| ["password", "totp"].contains(&method.as_str()));
     Ok(match arrival.receipt().await? {
         Some(receipt) if receipt.required.iter().any(is_enough) => Attempt::NeedsCode(receipt.receipt),
         _ => Attempt::Complete(Box::new(arrival)),

@@ -186,7 +186,9 @@ impl Row for BrowserSession {
     fn redact(&mut self) -> bool {
         match &mut self.proof {
             BrowserProof::Cookie(digest) => *digest = SecretDigest::NONE,
-            BrowserProof::Code { code, browser, .. } => (*code, *browser) = (SecretDigest::NONE, SecretDigest::NONE),
+            BrowserProof::Code { code, browser, .. } => {
+                (*code, *browser) = (SecretDigest::NONE, SecretDigest::NONE)
+            }
         }
         true
     }
@@ -269,7 +271,9 @@ mod tests {
 
     #[test]
     fn a_redacted_digest_is_a_word_in_a_dump() {
-        for (digest, text) in [(SecretDigest::NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))] {
+        for (digest, text) in
+            [(SecretDigest::NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))]
+        {
             assert_eq!(String::from(digest), text);
             assert_eq!(SecretDigest::try_from(text).ok(), Some(digest));
         }

@@ -176,7 +176,8 @@ mod tests {
     use super::*;
     use crate::codec::Writer;
     use crate::tables::{
-        Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, SealedSecret, SecretDigest, Verifier,
+        Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, SealedSecret, SecretDigest,
+        Verifier,
     };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 

@@ -109,7 +109,8 @@ async fn a_code_counts_once_on_all_servers_and_older_codes_do_not_count() {
     }
     // A code of the next step is right, because the clock of the device may be ahead. Two requests present it at the same time.
     let next = code(&world, &enrolled.secret, 1);
-    let (first, second) = (check(&world.house.house, &next).await.unwrap(), check(&other, &next).await.unwrap());
+    let (first, second) =
+        (check(&world.house.house, &next).await.unwrap(), check(&other, &next).await.unwrap());
     let ctx = world.house.change_context();
     enfilade_admin::keystone::use_passcode(&ctx, &first).unwrap();
     let why = enfilade_admin::keystone::use_passcode(&ctx, &second).unwrap_err();
