@@ -157,7 +157,7 @@ pub enum Code {
 pub fn check_code(by: &HashKey, user: &UserId, row: &SecondFactor, shown: &Secret, now: i64) -> Code {
     let shown = shown.reveal();
     let secret = FactorSecret::open(by, user, &row.secret);
-    let secret = secret.as_ref().map_or(&[][..], |secret| &secret.0);
+    let secret = secret.as_ref().map_or(&[][..], |secret| secret.0.as_slice());
     let step = totp::step_at(now);
     let steps = step.saturating_sub(SECOND_FACTOR_STEPS)..=step.saturating_add(SECOND_FACTOR_STEPS);
     let right = totp::right_steps(secret, shown, steps);

@@ -106,7 +106,7 @@ pub(super) fn make_missing(env: &Env<WithTls>) -> heed::Result<()> {
         let found = Head::open(head.get(txn, Head::KEY)?).map_err(damaged)?;
         let Write { key, stored, .. } = Head { commit: txn.id() as u64, ..found }.write();
         head.put(txn, &key, &stored.unwrap_or_default())?;
-        Ok::<_, heed::Error>(CommitOrAbort::Commit(()))
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
     })?;
     Ok(())
 }
