@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 102] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 103] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("setup", Creates, "--user new@local"),
@@ -24,6 +24,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 102] = [
     ("user add", Changes, "new@local"),
     ("user list", Reads, ""),
     ("user access", Reads, "ann@local"),
+    ("user second-factor", Reads, "ann@local show"),
     ("user passwd", Changes, "ann@local --password-stdin"),
     ("user set", Changes, "ann@local --comment x"),
     ("user remove", Changes, "ann@local"),

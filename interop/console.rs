@@ -4,6 +4,7 @@ mod browser;
 mod files;
 mod links;
 mod pages;
+mod second_factor;
 mod signing_in;
 
 use crate::server::{Scratch, Server};

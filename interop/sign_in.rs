@@ -111,6 +111,7 @@ impl<'w> Browser<'w> {
             ("host", form.field("host")),
             ("state", form.field("state")),
             ("to", form.field("to")),
+            ("receipt", form.field("receipt")),
             ("user", user.to_owned()),
             ("password", password.to_owned()),
             ("passcode", passcode.to_owned()),
@@ -476,18 +477,22 @@ fn a_user_with_a_second_factor_needs_it_here_too() {
     require_passcode(&world.server, "writer-x@local");
     let (_, form) = browser.visit(&browser.at("/page"));
     let asked = browser.submit(&form, "writer-x", PASSWORD, "");
-    assert!(asked.status == 403 && asked.body.contains("needs a passcode"), "{}", asked.body);
+    assert!(asked.status == 200 && asked.body.contains("name=\"passcode\""), "{}", asked.body);
     assert!(asked.header("set-cookie").is_empty(), "{}", asked.head);
     let passcode = passcode();
     // A right passcode or a right password alone is not enough, and the page does not say which of the two was wrong.
-    let wrong = browser.submit(&asked, "writer-x", PASSWORD, "000000");
-    let other = browser.submit(&asked, "writer-x", "wrong", &passcode);
+    let wrong = browser.submit(&form, "writer-x", PASSWORD, "000000");
+    let other = browser.submit(&form, "writer-x", "wrong", &passcode);
     for page in [&wrong, &other] {
         assert!(page.status == 403 && page.header("set-cookie").is_empty(), "{}", page.head);
-        assert!(page.body.contains("The user name, the password or the passcode is wrong"), "{}", page.body);
+        assert!(page.body.contains("The user name, the password or the code is wrong"), "{}", page.body);
     }
-    let done =
-        browser.submit(&asked, "writer-x", PASSWORD, &format!(" {} {} ", &passcode[..3], &passcode[3..]));
+    // The second form sends the receipt for the password in place of the password.
+    let wrong = browser.submit(&asked, "writer-x", "", "000000");
+    assert!(wrong.status == 403 && wrong.body.contains("The code is wrong"), "{}", wrong.body);
+    let other = browser.submit(&wrong, "nobody-x", "", &passcode);
+    assert!(other.status == 403 && other.header("set-cookie").is_empty(), "{}", other.head);
+    let done = browser.submit(&wrong, "writer-x", "", &format!(" {} {} ", &passcode[..3], &passcode[3..]));
     assert_eq!(done.status, 303, "{}\n{}", done.body, world.server.log());
     assert_eq!(browser.visit(done.header("location")).1.status, 200);
     // A passcode is valid only once.

@@ -2,6 +2,7 @@
 
 use super::{Fleet, why};
 use crate::server::until;
+use enfilade_facts::format::FORMAT;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -31,16 +32,20 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let mut fleet = Fleet::start();
     fleet.join("b");
     let upgraded = fleet.members[0].cli(&["fleet", "upgrade"]);
-    assert_eq!((&upgraded[0]["before"], &upgraded[0]["format"]), (&15.into(), &15.into()), "nothing to do");
+    assert_eq!(
+        (&upgraded[0]["before"], &upgraded[0]["format"]),
+        (&FORMAT.into(), &FORMAT.into()),
+        "nothing to do"
+    );
     // Writes the state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
-    assert_eq!(head[..4], 15_u32.to_be_bytes());
+    assert_eq!(head[..4], FORMAT.to_be_bytes());
     head[..4].copy_from_slice(&13_u32.to_be_bytes());
     put(&fleet, "/enfilade/head", &head);
     fleet.members[0].cli(&["user", "add", "ann@local"]);
     let status = |fleet: &Fleet| fleet.members[1].cli(&["fleet", "status"]);
     let found = status(&fleet);
-    assert_eq!((&found[0]["format"], &found[0]["servers"][0]["reads_format"]), (&13.into(), &15.into()));
+    assert_eq!((&found[0]["format"], &found[0]["servers"][0]["reads_format"]), (&13.into(), &FORMAT.into()));
     fleet.members[0].cli(&["datastore", "maintenance", "main", "offline"]);
     let set_home = ["datastore", "set", "main", "--home", "b"];
     let refused = why(&fleet.members[0].cli_output(&set_home, ""));
@@ -54,7 +59,10 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     put(&fleet, "/enfilade/beat/old.1", &[1; 16]);
     put(&fleet, "/enfilade/node/old.1", &[1; 16]);
     let refused = why(&fleet.members[1].cli_output(&["fleet", "upgrade"], ""));
-    assert!(refused.contains("cannot read format 15") && refused.contains(": old."), "{refused}");
+    assert!(
+        refused.contains(&format!("cannot read format {FORMAT}")) && refused.contains(": old."),
+        "{refused}"
+    );
     for table in ["beat", "node"] {
         fleet.etcd.control(&["del", &format!("/enfilade/{table}/old.1")]);
     }
@@ -62,7 +70,7 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     assert_eq!((&upgraded[0]["before"], &upgraded[0]["without_server"][0]), (&13.into(), &"old".into()));
     fleet.members[0].cli(&set_home);
     fleet.members[0].cli(&link);
-    assert_eq!(status(&fleet)[0]["format"], 15);
+    assert_eq!(status(&fleet)[0]["format"], FORMAT);
 }
 
 /// An edited file with many users is one change.

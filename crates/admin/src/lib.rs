@@ -35,6 +35,7 @@ mod password_regex;
 mod passwords;
 mod resolve;
 mod roles;
+mod second_factors;
 mod tokens;
 mod users;
 
@@ -89,6 +90,10 @@ pub use password_regex::PasswordRegex;
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role, roles_of_nobody};
+pub use second_factors::{
+    SecondFactorState, begin_second_factor, confirm_second_factor, pending_second_factor,
+    remove_second_factor, reset_second_factor, second_factor_named, second_factor_of,
+};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,

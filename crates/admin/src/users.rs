@@ -466,6 +466,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
     let mut whose = vec![Who::User(*id)];
     change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ResourceKind::User, id));
     change.delete::<Activity>(id);
+    crate::second_factors::forget_second_factor(view, change, id)?;
     for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(*id)))? {
         change.delete::<Grant>(&key);
     }

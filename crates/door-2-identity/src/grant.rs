@@ -40,7 +40,8 @@ pub(crate) fn grant(
 ) -> Result<Granted, Refusal> {
     let is_password = proven.proof.credential.is_none();
     let mut granted = granted(view, now, account, proven, memo)?;
-    granted.is_unfinished = is_password && !mfa::suffice(&view.mfa_rules(&account.id)?, Methods::PASSWORD);
+    granted.is_unfinished =
+        is_password && !mfa::suffice(&mfa::rules_of(view, &account.id)?, Methods::PASSWORD);
     Ok(granted)
 }
 

@@ -24,6 +24,9 @@ mod reaches;
 mod work;
 mod crypt;
 mod generated;
+mod sealed;
+mod totp;
+mod second_factor;
 pub mod sealed_certificate;
 pub mod fernet;
 mod account;
@@ -65,6 +68,10 @@ pub use principal::{Principal, Reach, SetId, Sets};
 pub use reaches::{check_login, lacks_secret, reaches, who_would};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
+pub use sealed::NotSealed;
+pub use second_factor::{
+    Code, CodeUse, FactorSecret, RECOVERY_RANDOM_BYTES, check_code, recovery_codes, recovery_digest,
+};
 pub use session::{Claim, HeldRole, Lent, Methods, Scope, Session};
 pub use sid_set::SidSet;
 pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of};

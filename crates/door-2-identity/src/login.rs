@@ -180,7 +180,7 @@ impl Login {
     /// # Errors
     /// When the facts cannot be read.
     pub fn satisfies_rules(&self, view: &enfilade_facts::View<'_>) -> Result<bool, Refusal> {
-        Ok(mfa::suffice(&View::new(view).mfa_rules(&self.user)?, self.methods()))
+        Ok(mfa::suffice(&mfa::rules_of(&View::new(view), &self.user)?, self.methods()))
     }
 
     /// Checks that the methods satisfy the rules of the user.
@@ -197,7 +197,7 @@ impl Login {
         if self.session().is_some() || self.token().is_some() {
             return Ok(None);
         }
-        let rules = View::new(view).mfa_rules(&self.user)?;
+        let rules = mfa::rules_of(&View::new(view), &self.user)?;
         Ok(Some(mfa::to_complete(&rules, self.methods())))
     }
 }

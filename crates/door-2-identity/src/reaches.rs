@@ -84,7 +84,7 @@ pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -
         Ok(()) => return Ok(()),
         Err(why @ Refusal::Facts(_)) => return Err(why),
         Err(Refusal::MoreMethods { .. })
-            if mfa::suffice(&own.mfa_rules(&user)?, Methods::PASSWORD.and(Methods::TOTP))
+            if mfa::suffice(&mfa::rules_of(&own, &user)?, Methods::PASSWORD.and(Methods::TOTP))
                 && passcode::has_secret(&own, &user)? =>
         {
             return Ok(());

@@ -10,7 +10,7 @@ use enfilade_facts::tables::{
     AccessToken, Activity, Blob, BlobId, BrowserSession, BrowserSessionId, Consumer, Credential, Delegation,
     Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group, Member, Membership,
     MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile, Project, RequestToken, Reverse,
-    ReverseKey, Revoked, Trust, UsedPasscode, User,
+    ReverseKey, Revoked, SecondFactor, Trust, UsedPasscode, User,
 };
 use enfilade_facts::vocabulary::{
     AccessTokenId, Authid, ConsumerId, CredentialId, DomainId, GroupId, ProjectId, Realm, RequestTokenId,
@@ -130,7 +130,12 @@ impl View<'_> {
         self.facts.get(id)
     }
 
-    /// The rules for multi-factor authentication of a user; empty if none are in force.
+    /// The second factor that the user set up and confirmed.
+    pub(crate) fn second_factor(&self, user: &UserId) -> Result<Option<SecondFactor>, SourceError> {
+        Ok(self.facts.get::<SecondFactor>(user)?.filter(SecondFactor::is_confirmed))
+    }
+
+    /// The rules for multi-factor authentication in the profile of a user; empty if none are in force.
     pub(crate) fn mfa_rules(&self, user: &UserId) -> Result<Vec<Vec<String>>, SourceError> {
         Ok(self.facts.get::<Profile>(user)?.map(|profile| profile.mfa_rules).unwrap_or_default())
     }

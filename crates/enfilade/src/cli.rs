@@ -33,7 +33,7 @@ pub(crate) use times::{future, moment, seconds};
 pub(crate) use tokens::Token;
 
 use crate::listen::Addresses;
-use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use enfilade_facts::vocabulary::{
     AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
@@ -311,6 +311,14 @@ pub(crate) enum User {
         /// NAME@REALM
         user: Userid,
     },
+    /// Show whether a user has a second factor, or reset it, for example if the user lost the device; no session or token ends
+    SecondFactor {
+        /// NAME@REALM
+        user: Userid,
+        /// What to do
+        #[arg(value_enum)]
+        action: SecondFactorAction,
+    },
     /// Remove a user with all tokens, memberships and roles; a later user with the same name gets none of these
     #[command(aliases = ["delete", "rm"])]
     Remove {
@@ -333,6 +341,14 @@ pub(crate) enum User {
         /// NAME@REALM
         user: Userid,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SecondFactorAction {
+    /// Show whether the user has a second factor, since when, and how many recovery codes are left
+    Show,
+    /// Remove the second factor: then the password alone is enough, and the user can set up another second factor
+    Reset,
 }
 
 #[derive(Debug, Subcommand)]

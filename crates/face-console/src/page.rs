@@ -52,6 +52,7 @@ const DONE: [(&str, &str); 10] = [
     ("uploaded", "Uploaded."),
     ("token-deleted", "The token was deleted. The next request with it is refused."),
     ("link-ended", "The link was ended. The next request with it is refused."),
+    ("factor-removed", "The second factor was removed. The password alone is enough again."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),
     ("changed", "Done."),

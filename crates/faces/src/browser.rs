@@ -5,7 +5,7 @@ mod form;
 mod log_in;
 
 pub use form::{SignInForm, sign_in_form};
-pub use log_in::{log_in, why_not};
+pub use log_in::{Attempt, kept_receipt, log_in, why_not};
 
 use crate::body::Body;
 use crate::faces::Faces;

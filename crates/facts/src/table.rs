@@ -106,11 +106,13 @@ pub enum Table {
     ApplicationHosts = 49,
     /// Sessions of browsers.
     BrowserSessions = 50,
+    /// Second factors of users.
+    SecondFactors = 52,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 51] = [
+    pub const ALL: [Table; 52] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -162,6 +164,7 @@ impl Table {
         Table::Applications,
         Table::ApplicationHosts,
         Table::BrowserSessions,
+        Table::SecondFactors,
     ];
 
     /// The tables that hold facts. Every commit also writes to the other tables.
@@ -243,6 +246,7 @@ impl Table {
             Table::Applications => "applications",
             Table::ApplicationHosts => "application-hosts",
             Table::BrowserSessions => "browser-sessions",
+            Table::SecondFactors => "second-factors",
         }
     }
 

@@ -34,6 +34,7 @@ mod policies;
 mod projects;
 mod reverse;
 mod revocations;
+mod second_factors;
 mod sids;
 mod taking;
 mod trusts;
@@ -73,6 +74,7 @@ pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
+pub use second_factors::{SealedSecret, SecondFactor};
 pub use sids::{KnownKey, SidSpace, SidSpaceKey};
 pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;
@@ -214,7 +216,8 @@ facts!(
     AccessRule,
     Application,
     ApplicationHost,
-    BrowserSession
+    BrowserSession,
+    SecondFactor
 );
 
 /// The key of a record.

@@ -170,7 +170,8 @@ impl House {
         // To judge a passcode, door 2 reads the credentials of the user. This read may wait for the disk, so it does not run on an async worker.
         let judged = tokio::task::spawn_blocking(move || {
             let (now, previous) = (house.now(), house.session_terms().passcode_steps);
-            let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous);
+            let key = &house.parts.hash_key;
+            let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous, key);
             Ok::<_, Refusal>(house.source().read(check)??)
         });
         judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))

@@ -208,6 +208,14 @@ fn take(what: &str, world: &World) -> Taken {
             }
             ("in person", &[], undo(|_| {}))
         }
+        "a user confirms a second factor in the console" => {
+            let (key, now) = (hash_key(), world.house.clock.now().unix_seconds);
+            let secret = enfilade_admin::begin_second_factor(&ctx, &key, &world.ann.1).unwrap();
+            let code = enfilade_testkit::authenticator::code_at(&secret.base32(), now);
+            let code = Secret::new(code.as_bytes()).unwrap();
+            enfilade_admin::confirm_second_factor(&ctx, &key, &world.ann.1, &code).unwrap();
+            ("in person", &[], undo(|_| {}))
+        }
         "an expired user gets a later expiry date" => {
             world.expire_user(1);
             ("in person", &[], undo(|world| world.expire_user(0)))

@@ -61,13 +61,20 @@ const ALL: [&str; 19] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 67] = [
+const LIBRARIES: [(&str, &[&str], &str); 68] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
         "aws-lc-rs",
-        &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls", "enfilade-sources"],
+        &[
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-identity",
+            "enfilade-tls",
+            "enfilade-sources",
+            "enfilade-testkit",
+        ],
         "HMAC of generated secrets; TLS tickets; encrypted keys and backups; digests of uploads; signed requests to other services",
     ),
     (
@@ -153,6 +160,7 @@ const LIBRARIES: [(&str, &[&str], &str); 67] = [
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "the position of a mutant"),
     ("prost", &["enfilade-decision", "enfilade-fleet"], "the messages of Envoy and etcd over gRPC"),
+    ("qrcodegen", &["enfilade-console"], "the QR code of a second factor"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rc2", &["enfilade-tls"], "encrypted keys of older programs"),

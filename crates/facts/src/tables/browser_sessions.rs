@@ -121,14 +121,12 @@ impl fmt::Debug for SecretDigest {
 
 impl SecretDigest {
     /// The digest that no secret has. It replaces a digest in a dump without secrets.
-    pub(super) const NONE: SecretDigest = SecretDigest([0; 32]);
+    pub(crate) const NONE: SecretDigest = SecretDigest([0; 32]);
 }
-
-const NONE: SecretDigest = SecretDigest::NONE;
 
 impl From<SecretDigest> for String {
     fn from(digest: SecretDigest) -> Self {
-        if digest == NONE { REDACTED.to_owned() } else { to_hex(&digest.0) }
+        if digest == SecretDigest::NONE { REDACTED.to_owned() } else { to_hex(&digest.0) }
     }
 }
 
@@ -136,7 +134,7 @@ impl TryFrom<String> for SecretDigest {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
         if text == REDACTED {
-            return Ok(NONE);
+            return Ok(SecretDigest::NONE);
         }
         let malformed =
             || Malformed::new("digest of a secret", REDACTED, "expected 64 lower-case hexadecimal digits");
@@ -187,8 +185,10 @@ impl Row for BrowserSession {
 
     fn redact(&mut self) -> bool {
         match &mut self.proof {
-            BrowserProof::Cookie(digest) => *digest = NONE,
-            BrowserProof::Code { code, browser, .. } => (*code, *browser) = (NONE, NONE),
+            BrowserProof::Cookie(digest) => *digest = SecretDigest::NONE,
+            BrowserProof::Code { code, browser, .. } => {
+                (*code, *browser) = (SecretDigest::NONE, SecretDigest::NONE)
+            }
         }
         true
     }
@@ -271,7 +271,9 @@ mod tests {
 
     #[test]
     fn a_redacted_digest_is_a_word_in_a_dump() {
-        for (digest, text) in [(NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))] {
+        for (digest, text) in
+            [(SecretDigest::NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))]
+        {
             assert_eq!(String::from(digest), text);
             assert_eq!(SecretDigest::try_from(text).ok(), Some(digest));
         }

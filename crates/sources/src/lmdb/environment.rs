@@ -352,6 +352,15 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
         made.map_err(lmdb_failed)?;
         there = tables::find(&env).map_err(lmdb_failed)?;
     }
+    if let There::Store(format, tables) = &there
+        && format & REPLICA != 0
+        && (FORMAT_IN_FLEET..FORMAT).contains(&(format & !REPLICA))
+        && tables.iter().any(Option::is_none)
+    {
+        let made = writers.alone(|| tables::make_missing(&env)).map_err(|why| failed(&why))?;
+        made.map_err(lmdb_failed)?;
+        there = tables::find(&env).map_err(lmdb_failed)?;
+    }
     let (format, tables) = match there {
         There::Store(format, tables) => (format, *tables),
         There::Damaged(why) => {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod possible;
+mod second_factor;
 mod world;
 
 use enfilade_admin::keystone as admin;
