@@ -93,10 +93,34 @@ async function files(page) {
   await page.click("text=Rename or move");
   await page.waitForSelector("text=Moved.");
   assert.equal(await page.locator("h1").innerText(), "renamed.txt");
+  // Deletes the file, and restores it at once.
+  await page.click("summary[aria-label='More for this file']");
+  await page.click("button[value=remove]");
+  await page.waitForSelector("text=Moved to the trash.");
+  await check(page, "undo");
+  assert.equal(await page.locator("a.entry", { hasText: "renamed.txt" }).count(), 0);
+  await page.click("button:has-text('Undo')");
+  await page.waitForSelector("text=Restored.");
+  // Deletes it again, and restores it on the page of the trash.
+  await page.click("text=renamed.txt");
+  await page.click("summary[aria-label='More for this file']");
+  await page.click("button[value=remove]");
+  await page.waitForSelector("text=Moved to the trash.");
+  await page.click("nav[aria-label=Sections] >> text=Trash");
+  await page.waitForSelector("text=Trash of main");
+  await check(page, "trash");
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.locator("tbody tr button[value=restore]").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=Restored.");
+  await page.click("text=renamed.txt");
+  // Deletes it for good.
   await page.click("summary[aria-label='More for this file']");
   page.once("dialog", (dialog) => dialog.accept());
-  await page.click("button:has-text('Delete')");
+  await page.click("button[value=erase]");
   await page.waitForSelector("text=Deleted.");
+  await page.goto(`${server}/console/trash/main/`);
+  await page.waitForSelector("text=Nothing is here");
   await page.goto(`${server}/console/why/main/?right=write`);
   await check(page, "why");
 }

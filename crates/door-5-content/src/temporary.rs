@@ -15,6 +15,9 @@ use rustix::io::{self, Errno};
 /// The prefix of every reserved name.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
+/// The name of the directory of the trash (`trash.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can contain it.
+pub(crate) const TRASH: &str = ".enfilade-trash";
+
 /// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
 const TRIES_MAX: usize = 4;
 

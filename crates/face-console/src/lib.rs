@@ -4,7 +4,8 @@
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
-//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `explain.rs` and `review.rs` also make pages.
+//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and
+//!   `review.rs` also make pages.
 
 mod assets;
 mod icons;
@@ -14,7 +15,9 @@ mod click;
 mod failure;
 mod session;
 mod place;
+mod tree_work;
 mod start;
+mod trash;
 mod files;
 mod account;
 mod explain;
@@ -75,14 +78,15 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page.
-fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
+/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. A link on another site
+/// must not start a download, because a download shows no page, and the user did not ask for it.
+fn check_site(headers: &HeaderMap, is_download: bool) -> Result<(), RequestError> {
     let is = |name: &str, values: &[&str]| {
         headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
     };
     let opens_page = is("sec-fetch-mode", &["navigate"]) && is("sec-fetch-dest", &["document"]);
     let is_own = is("sec-fetch-site", &["same-origin", "none"]);
-    if is_own || opens_page { Ok(()) } else { Err(RequestError::CrossSite) }
+    if is_own || opens_page && !is_download { Ok(()) } else { Err(RequestError::CrossSite) }
 }
 
 /// Answers a request of a signed-in browser.
@@ -99,14 +103,14 @@ async fn clicked(
     let mut click = Click { faces, connection, visit, head, query, form, csrf, notice, trace };
     let method = click.head.method.clone();
     let is_read = matches!(method, Method::GET | Method::HEAD);
+    let path = click.head.uri.path().strip_prefix("/console/").unwrap_or_default().to_owned();
     let checked = match is_read {
-        true => check_site(&click.head.headers),
+        true => check_site(&click.head.headers, Sent::of(&path).is_some()),
         false => session::is_own_origin(&click.connection, &click.head),
     };
     if let Err(error) = checked {
         return failure::page(click, error.into());
     }
-    let path = click.head.uri.path().strip_prefix("/console/").unwrap_or_default().to_owned();
     let answer = match method {
         Method::GET | Method::HEAD => match Sent::of(&path) {
             Some((sent, rest)) => return send(click, sent, rest).await,
@@ -161,6 +165,8 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "search" => files::search::show(click, place(click)?).await,
         "why" => explain::show_own(click, place(click)?).await,
         "review" => review::show(click, place(click)?).await,
+        "trash" if rest.is_empty() => trash::choose(click).await,
+        "trash" => trash::show(click, place(click)?).await,
         "account" if rest.is_empty() => account::show(click).await,
         "explain" if rest.is_empty() => explain::show(click).await,
         area if rest.is_empty() => {
@@ -185,6 +191,10 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
         "files" => {
             let place = Place::read(rest, &click.visit.limits())?;
             files::change::submit(click, place).await
+        }
+        "trash" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            trash::submit(click, place).await
         }
         "account" => account::submit(click, rest).await,
         area => administration::submit(click, area, rest).await,

@@ -10,6 +10,8 @@ use enfilade_facts::Read as _;
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
+const DAY_SECONDS: u64 = 24 * 3600;
+
 impl House {
     /// Asks only door 3. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes
     /// no view and no lock, and makes no system call.
@@ -54,6 +56,29 @@ impl House {
                 let _ = handle.fill.count(&root);
             }
         }
+    }
+
+    /// Removes the items of the trash that are older than the configured number of days, in each datastore that is open for writing. Ends when
+    /// `keep_going` returns false; it is called before each removal of a file or directory. Returns the number of removed items.
+    pub fn expire_trash(&self, keep_going: &dyn Fn() -> bool) -> u64 {
+        let (days, now) = (self.trash_days(), self.now().unix_seconds);
+        if days == 0 {
+            return 0;
+        }
+        let age = days.saturating_mul(DAY_SECONDS);
+        let before = u64::try_from(now).unwrap_or(0).saturating_sub(age);
+        let mut removed = 0;
+        for state in self.datastores() {
+            if !keep_going() {
+                break;
+            }
+            let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
+            let Ok((permit, (_guard, handle))) = entered else { continue };
+            if let Ok(root) = self.root(&handle, &permit, Blocking) {
+                removed += root.expire_trash((before, now), keep_going).unwrap_or(0);
+            }
+        }
+        removed
     }
 
     /// Removes the unfinished uploads and copies of processes that have ended, in each datastore that is open for writing. Returns the number of
