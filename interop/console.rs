@@ -4,6 +4,7 @@ mod bounds;
 mod browser;
 mod files;
 mod pages;
+mod pieces;
 mod signing_in;
 mod trash;
 

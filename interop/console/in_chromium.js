@@ -72,6 +72,28 @@ async function files(page) {
   await page.waitForSelector("pre.text");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download")]);
   assert.match(download.suggestedFilename(), /html$/);
+  // A large file is sent in pieces. The upload goes on after a broken connection, and after a reload.
+  await page.goto(`${server}/console/files/main/`);
+  const large = path.join(profile, "large.bin");
+  fs.writeFileSync(large, Buffer.alloc(30 << 20, "large "));
+  const pieces = [];
+  let broken = 0;
+  await page.route(/\/console\/uploads\/.*at=/, (route) => {
+    const at = Number(new URL(route.request().url()).searchParams.get("at"));
+    pieces.push(at);
+    // The second piece is lost once. After the reload, the rest is sent.
+    if (at === 8 << 20 && broken < 1) { broken += 1; return route.abort("connectionreset"); }
+    if (at === 16 << 20 && broken < 2) { broken += 1; return undefined; }
+    return route.continue();
+  });
+  await page.setInputFiles("#upload", large);
+  while (broken < 2) await page.waitForTimeout(50);
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.reload();
+  await page.setInputFiles("#upload", large);
+  await page.waitForSelector("text=Uploaded.", { timeout: 60_000 });
+  await page.unroute(/\/console\/uploads\/.*at=/);
+  assert.deepEqual(pieces.map((at) => at >> 20), [0, 8, 8, 16, 16, 24]);
   // Uploads a folder by drag and drop.
   await page.goto(`${server}/console/files/main/`);
   const dropped = await page.evaluateHandle(() => {
@@ -164,7 +186,7 @@ async function run() {
   const problems = [];
   const watched = (page) => {
     page.on("pageerror", (error) => problems.push(String(error)));
-    page.on("console", (message) => { if (message.type() === "error" && !/status of (403|404|412|422)/.test(message.text())) problems.push(message.text()); });
+    page.on("console", (message) => { if (message.type() === "error" && !/status of (403|404|412|422)|net::ERR_CONNECTION_RESET/.test(message.text())) problems.push(message.text()); });
     return page;
   };
   const alice = watched(browser.pages()[0] ?? (await browser.newPage()));

@@ -44,6 +44,7 @@ mod properties;
 mod locks;
 mod items;
 mod trash;
+mod kept_upload;
 mod quota;
 mod refuse;
 
@@ -56,6 +57,7 @@ pub use acl_read::AclPlace;
 pub use acl_write::{acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
 pub use items::ItemId;
+pub use kept_upload::{KeptUpload, UploadRecord};
 pub use list::{Entry, Listing, list};
 pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
 pub use names::{LookedAt, NamesMemo, can_be_shown};

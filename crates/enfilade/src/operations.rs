@@ -138,12 +138,9 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that removes old items from the trash of datastores. Each run removes a limited number of files, so that a large trash does not
+/// Starts a thread that removes old items from the trash of datastores, and old unfinished uploads. Each run removes a limited number of files, so that a large trash does not
 /// keep the disks busy for long.
-pub(crate) fn expire_trash(faces: &Faces) -> anyhow::Result<()> {
-    if faces.house().trash_days() == 0 {
-        return Ok(());
-    }
+pub(crate) fn expire_items(faces: &Faces) -> anyhow::Result<()> {
     let faces = faces.clone();
     std::thread::Builder::new().name("trash".into()).spawn(move || {
         loop {
@@ -153,9 +150,11 @@ pub(crate) fn expire_trash(faces: &Faces) -> anyhow::Result<()> {
                 left.set(now.saturating_sub(1));
                 now > 0 && !faces.metrics().is_draining()
             };
-            let removed = faces.house().expire_trash(&keep_going);
+            let removed = faces.house().expire_items(&keep_going);
             if removed > 0 {
-                output::note(&format!("removed {removed} old items from the trash"));
+                output::note(&format!(
+                    "removed {removed} old items from the trash and old unfinished uploads"
+                ));
             }
             std::thread::park_timeout(TRASH_EVERY);
         }
@@ -163,10 +162,10 @@ pub(crate) fn expire_trash(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The interval between two runs of [`expire_trash`].
+/// The interval between two runs of [`expire_items`].
 const TRASH_EVERY: Duration = Duration::from_secs(600);
 
-/// The most files and directories that one run of [`expire_trash`] removes. A disk that removes 1,000 files in a second is busy for 20 seconds.
+/// The most files and directories that one run of [`expire_items`] removes. A disk that removes 1,000 files in a second is busy for 20 seconds.
 const EXPIRED_FILES_MAX: u64 = 20_000;
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);

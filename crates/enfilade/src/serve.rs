@@ -393,7 +393,7 @@ fn follow_everything(
     operations::follow(house)?;
     operations::look_after(faces, &home.files)?;
     operations::remove_abandoned(faces)?;
-    operations::expire_trash(faces)?;
+    operations::expire_items(faces)?;
     keys::follow(home, house)?;
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;

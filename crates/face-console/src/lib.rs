@@ -204,14 +204,17 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
 /// Answers the script of the console, which sends the token in a header.
 async fn of_script(click: Click<'_>, path: &str, body: Received) -> Answer {
     let shown = click.head.headers.get("x-csrf-token").and_then(|token| token.to_str().ok());
+    let area = ["files/", "uploads/"].iter().find_map(|area| Some((*area, path.strip_prefix(*area)?)));
     let checked = match session::is_csrf(&click.csrf, shown) {
-        true => path.strip_prefix("files/").ok_or(RequestError::NoRoute),
+        true => area.ok_or(RequestError::NoRoute),
         false => Err(RequestError::CrossSite),
     };
-    let place = checked.and_then(|rest| Place::read(rest, &click.visit.limits()));
+    let place = checked.and_then(|(area, rest)| Ok((area, Place::read(rest, &click.visit.limits())?)));
     match (click.head.method.as_str(), place) {
-        ("PUT", Ok(place)) => files::upload::put(click, place, body).await,
-        ("MKCOL", Ok(place)) => files::upload::make(click, place).await,
+        ("PUT", Ok(("files/", place))) => files::upload::put(click, place, body).await,
+        ("MKCOL", Ok(("files/", place))) => files::upload::make(click, place).await,
+        ("PUT", Ok(("uploads/", place))) => files::upload::begin(click, place).await,
+        ("PATCH", Ok(("uploads/", place))) => files::upload::append(click, place, body).await,
         (_, Ok(_)) => failure::plain(RequestError::Method.into(), click.trace),
         (_, Err(error)) => failure::plain(error.into(), click.trace),
     }

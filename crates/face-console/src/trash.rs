@@ -136,7 +136,7 @@ fn content(click: &mut Click<'_>, datastore: &DatastoreName, whose: WhoseTrash, 
                 nav.pages aria-label="Pages" {
                     span {}
                     @let next = next.to_string();
-                    @let query = if is_all { vec![("of", "all"), ("after", &next)] } else { vec![("after", next.as_str())] };
+                    @let query = if is_all { vec![("of", "all"), ("after", next.as_str())] } else { vec![("after", next.as_str())] };
                     a rel="next" href=(url("", &query)) { "Older" }
                 }
             }
@@ -166,9 +166,10 @@ fn line(click: &Click<'_>, action: &str, is_all: bool, item: &TrashItem) -> Mark
     let to =
         if click.field("item") == id && click.field("do") == "restore" { click.field("to") } else { &path };
     let is_folder = *kind == NodeKind::Directory;
+    let icon = if is_folder { Icon::Folder } else { Icon::File };
     html! {
         tr {
-            td { (if is_folder { Icon::Folder } else { Icon::File }.show()) " " (path) }
+            td { (icon.show()) " " (path) }
             @if is_all { td { (who) } }
             td.nowrap { (time(seconds)) }
             td.number { @if !is_folder { (bytes(*size)) } }

@@ -1,6 +1,7 @@
 //! Operations in datastores without a visitor: the server's own tasks, and questions of administrators.
 
 use crate::house::House;
+use crate::kept_uploads::KEPT_UPLOAD_DAYS;
 use crate::modes::{Housekeeping, LookUp};
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
@@ -58,15 +59,13 @@ impl House {
         }
     }
 
-    /// Removes the items of the trash that are older than the configured number of days, in each datastore that is open for writing. Ends when
-    /// `keep_going` returns false; it is called before each removal of a file or directory. Returns the number of removed items.
-    pub fn expire_trash(&self, keep_going: &dyn Fn() -> bool) -> u64 {
-        let (days, now) = (self.trash_days(), self.now().unix_seconds);
-        if days == 0 {
-            return 0;
-        }
-        let age = days.saturating_mul(DAY_SECONDS);
-        let before = u64::try_from(now).unwrap_or(0).saturating_sub(age);
+    /// Removes the items of the trash that are older than the configured number of days, and old unfinished uploads, in each datastore that is open
+    /// for writing. Ends when `keep_going` returns false; it is called before each removal of a file or directory. Returns the number of removed items.
+    pub fn expire_items(&self, keep_going: &dyn Fn() -> bool) -> u64 {
+        let now = self.now().unix_seconds;
+        let before =
+            |days: u64| u64::try_from(now).unwrap_or(0).saturating_sub(days.saturating_mul(DAY_SECONDS));
+        let (days, of_uploads) = (self.trash_days(), before(KEPT_UPLOAD_DAYS));
         let mut removed = 0;
         for state in self.datastores() {
             if !keep_going() {
@@ -75,7 +74,10 @@ impl House {
             let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
             let Ok((permit, (_guard, handle))) = entered else { continue };
             if let Ok(root) = self.root(&handle, &permit, Blocking) {
-                removed += root.expire_trash((before, now), keep_going).unwrap_or(0);
+                removed += root.expire_uploads((of_uploads, now), keep_going).unwrap_or(0);
+                if days > 0 {
+                    removed += root.expire_trash((before(days), now), keep_going).unwrap_or(0);
+                }
             }
         }
         removed

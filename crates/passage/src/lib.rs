@@ -34,6 +34,7 @@ mod handles;
 mod shares;
 mod stores;
 mod housekeeping;
+mod kept_uploads;
 mod decision;
 mod sessions;
 mod logins;
@@ -57,7 +58,7 @@ pub use enfilade_access::{
 };
 pub use enfilade_content::{
     Blocking, Cached, CachedOnly, ItemId, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
-    Rank, Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
+    Rank, Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, UploadRecord, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{
@@ -82,6 +83,7 @@ pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, ShownLock};
 pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms, TrashTerms};
+pub use kept_uploads::{KEPT_UPLOAD_DAYS, KEPT_UPLOADS_MAX, KeptUploading};
 pub use listing::Listing;
 pub use logins::{Arrival, IssuedReceipt};
 pub use path_state::PathState;

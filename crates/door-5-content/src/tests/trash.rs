@@ -84,7 +84,7 @@ fn a_directory_of_somebody_else_is_not_used() {
     let scratch = Scratch::new();
     scratch.write("file", "content");
     scratch.directory(".enfilade-trash");
-    std::fs::set_permissions(scratch.at(".enfilade-trash"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(scratch.at(".enfilade-trash"), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(code(throw_at(&scratch, "file", 5)), "CT08");
     std::fs::remove_dir_all(scratch.at(".enfilade-trash")).unwrap();
     scratch.directory("elsewhere");

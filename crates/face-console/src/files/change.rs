@@ -181,8 +181,10 @@ async fn discard(click: &Click<'_>, place: &Place, paths: &[StorePath], to: Stri
         for path in &paths {
             match stay.discard(path, &keep_going) {
                 Ok(Discarded::Trashed(id)) => {
-                    let dot = if deleted.items.is_empty() { "" } else { "." };
-                    deleted.items.extend([dot, &id.name()]);
+                    if !deleted.items.is_empty() {
+                        deleted.items.push('.');
+                    }
+                    deleted.items.push_str(&id.name());
                 }
                 Ok(Discarded::Deleted(failed)) => deleted.failed.extend(failed),
                 Err(why) => {

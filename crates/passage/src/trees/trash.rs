@@ -140,7 +140,7 @@ impl Stay {
         let making = (&destination.permit, destination.goal());
         let moved = enfilade_content::restore((&permit, &found), making, judge, still_there)?;
         if let Err(why) = moved.still_there() {
-            return Err(back(moved, &to).unwrap_or(why.into()));
+            return Err(back(moved, &to).unwrap_or_else(|| why.into()));
         }
         moved.complete();
         // If the record cannot be removed, it is removed when it is old. The object has its place.
