@@ -94,8 +94,8 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
     assert!(String::from_utf8(missing.stderr).unwrap().contains("there is no user `ann@pbs`"));
 }
 
-/// A datastore, users and a group of this server have the same names as records of the source. Users of the source get no rights on them, and they
-/// get no rights of the source.
+/// A datastore, users and a group of this server have the same names as records of the source. The import gives the users of the source no rights on
+/// this server's datastore, and gives this server's users and group none of the roles that the source assigns to the same names.
 #[test]
 fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     let server = Server::start();

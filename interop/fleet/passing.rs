@@ -295,8 +295,8 @@ fn a_client_cannot_take_the_place_of_another() {
     let of_home = || home.log().lines().filter(|line| line.contains("/none")).count();
     until("it is in the log", home, || of_home() > 0);
     assert!(!home.log().contains("192.0.2.7"), "{}", home.log());
-    // A member judges guessed passwords that arrive there, and blocks their address there. The guesses are sent at the same time, because their
-    // delays would add up otherwise.
+    // The member that receives wrong passwords checks the passwords itself, and blocks the client's address. The other member does not block this
+    // address. The wrong passwords are sent at the same time, because the delays of their answers would add up otherwise.
     let guess = |server: &Server, nth: u32, from: &str| {
         let mut guess = command(server, &format!("u{nth}@local!x:wrong"));
         guess.args(["--output", "/dev/null", "--write-out", "%{http_code}", "--interface", from]);

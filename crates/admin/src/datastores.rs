@@ -159,6 +159,8 @@ pub fn edit_profile(
         let before = view.get::<DatastoreProfile>(name)?;
         let mut profile = before.clone().unwrap_or_default();
         edit(&mut profile);
+        let home = before.as_ref().and_then(|before| before.home.as_ref());
+        check_home(name, &row, home, profile.home.as_ref())?;
         if let Some(point) = &profile.mounted_at
             && !Path::new(&row.root(name)).starts_with(point)
         {
@@ -174,7 +176,8 @@ pub fn edit_profile(
         let acls = profile.access.acls;
         let is_other = before.as_ref().map_or(AclDialect::default(), |before| before.access.acls) != acls;
         let seeded = is_other.then(|| (row.root(name), acls));
-        change.expect_present::<Datastore>(name).expect_unchanged(name, before.as_ref());
+        // The same row: the maintenance mode must not change between the check of the home and the commit.
+        change.expect_same(name, &row).expect_unchanged(name, before.as_ref());
         match profile == DatastoreProfile::default() {
             true => change.delete::<DatastoreProfile>(name),
             false => change.put(name, &profile),
@@ -185,6 +188,27 @@ pub fn edit_profile(
         open_to_roles(ctx, &root, acls)?;
     }
     Ok(at)
+}
+
+/// Refuses another serving member for a datastore that is not offline. Two members must never serve a datastore at the same time, and in the mode
+/// `offline` no operation begins on any member.
+///
+/// # Errors
+/// When the serving member would change, and the datastore is not in the maintenance mode `offline`.
+pub fn check_home(
+    name: &DatastoreName,
+    row: &Datastore,
+    before: Option<&HomeMembers>,
+    after: Option<&HomeMembers>,
+) -> Result<(), Error> {
+    let is_offline = row.maintenance.as_ref().is_some_and(|row| row.mode == MaintenanceMode::Offline);
+    if is_offline || before.map(HomeMembers::serves) == after.map(HomeMembers::serves) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "`{name}` must be in maintenance mode offline while its home changes: run `enfilade datastore maintenance {name} offline` on the member with the \
+         edited files, then `enfilade datastore operations {name} --wait` on the member that serves it now"
+    )))
 }
 
 /// Refuses a path that overlaps with the server's own files or with another datastore. If two datastores overlapped, one datastore could permit what

@@ -57,9 +57,9 @@ pub use certificates::{
 };
 pub use change_context::ChangeContext;
 pub use datastores::{
-    DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, Exposed, datastore_warnings,
-    edit_datastore, edit_profile, exposed, list_datastores, roots, roots_in_file, show_datastore, take_over,
-    writable_chunk_stores,
+    DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, Exposed, check_home,
+    datastore_warnings, edit_datastore, edit_profile, exposed, list_datastores, roots, roots_in_file,
+    show_datastore, take_over, writable_chunk_stores,
 };
 pub use enfilade_content::{Reserved, ReservedPaths, real_path};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, KeyList, Rotation};

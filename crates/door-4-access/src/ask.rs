@@ -191,9 +191,9 @@ impl Subject {
 }
 
 impl Subject {
-    /// The ACL of the object, before inherited entries are put into the ACL. An nfs4 ACL refers to the owner and group of its file. So in the nfs4
-    /// dialect, an object without an ACL gets a descriptor with the object's owner and group, and without entries.
-    /// dialect, an object without an ACL gets a descriptor with the object's owner and group, and without entries.
+    /// The present ACL of the object. When entries of the parent directory are propagated to the object, the caller computes the new ACL from it. An nfs4
+    /// ACL refers to the owner and group of its file. So in the nfs4 dialect, an object without an ACL gets a descriptor with the object's owner and
+    /// group, and without entries.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].

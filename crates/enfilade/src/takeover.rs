@@ -1,16 +1,18 @@
 //! Takes over the datastores of members of the fleet that have no server any more (rule 12 of docs/fleet-protocol.md).
 
-use crate::fleet_log::{log, name, wait_for};
+use crate::fleet_log::{log, name};
 use crate::home::{Home, server_change_context};
 use crate::output;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, HomeMembers};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Read as _, Source, SourceError};
+use enfilade_fleet::Log;
 use enfilade_passage::House;
 use enfilade_sources::mounts;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
 
 /// How often the thread looks for members without a server.
 const EVERY: Duration = Duration::from_secs(1);
@@ -27,16 +29,14 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.facts.source), home.files.clone(), Arc::clone(house));
     let mut standby = Standby::new(name(&config)?);
     std::thread::Builder::new().name("takeover".into()).spawn(move || {
-        let mut told = None;
+        let (mut told, mut members) = (None, Members(None));
         loop {
             std::thread::park_timeout(EVERY);
             // Without a proof, this member takes nothing over.
             if standby.read(&*source).is_err() || standby.may_serve.is_empty() {
                 continue;
             }
-            // Each call has a runtime of its own, and a connection belongs to one runtime.
-            let registered =
-                log(&config, store).and_then(|log| wait_for(async { log.registered_members().await }));
+            let registered = members.registered(|| log(&config, store));
             let Ok(registered) = registered else { continue };
             for (name, home) in standby.look(&registered) {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
@@ -59,6 +59,22 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Reads the members that have a server. The connection to etcd stays open between two calls.
+struct Members(Option<(Runtime, Log)>);
+
+impl Members {
+    fn registered(&mut self, log: impl FnOnce() -> anyhow::Result<Log>) -> anyhow::Result<BTreeSet<String>> {
+        let (runtime, log) = match self.0.take() {
+            Some(open) => open,
+            None => (Builder::new_current_thread().enable_all().build()?, log()?),
+        };
+        // After an error, the next call opens a new connection.
+        let registered = runtime.block_on(log.registered_members())?;
+        self.0 = Some((runtime, log));
+        Ok(registered)
+    }
 }
 
 /// What this member may take over.

@@ -297,9 +297,9 @@ impl Late {
 
 /// The last principal that was admitted on a connection, with the digest of its credential.
 ///
-/// Measured (`bench/runs/2026-11-27-passage-07bc8bb41c.json`): if all requests of a connection have the same token, a request to `/whoami` needs 1.12
+/// Measured (`bench/runs/2026-11-29-passage-e627acfdbf.json`): if all requests of a connection have the same token, a request to `/whoami` needs 1.06
 /// times the CPU time of a request to `/.well-known/enfilade`, which needs no token (goal `door`). If each request has a different token,
-/// `LastVisitor` does not help, and the factor is 1.29 (goal `door-another`).
+/// `LastVisitor` does not help, and the factor is 1.32 (goal `door-another`).
 #[derive(Default)]
 pub struct LastVisitor(Mutex<Option<(MemoKey, IpAddr, IdentityPermit)>>);
 

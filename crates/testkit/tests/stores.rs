@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_admin::DatastoreEdit;
+use enfilade_facts::tables::HomeMembers;
+use enfilade_facts::vocabulary::{
+    Authid, DatastoreName, Maintenance, MaintenanceMode, OperationKind, StorePath,
+};
 use enfilade_passage::Blocking;
 use enfilade_testkit::{Remembering, TestHouse};
 
@@ -49,4 +53,28 @@ async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
     upload.write(&vec![7; 400_000]).unwrap();
     upload.finish().unwrap();
     assert_eq!(quota(), (600_000, 400_000));
+}
+
+/// The command line asks before it makes the change. Meanwhile, another command can end the maintenance.
+#[test]
+fn an_open_datastore_does_not_get_another_serving_member() {
+    let (house, _) = house();
+    let one: DatastoreName = "one".parse().unwrap();
+    let maintenance = |mode: Option<&str>| {
+        let mode = mode.map(MaintenanceMode::from_name);
+        let edit = DatastoreEdit::Maintenance(mode.map(|mode| Maintenance { mode, message: None }));
+        enfilade_admin::edit_datastore(&house.change_context(), &one, &edit).unwrap();
+    };
+    let served_by = |members: &[&str]| {
+        let home = Some(HomeMembers::new(members));
+        enfilade_admin::edit_profile(&house.change_context(), &one, |profile| profile.home = home.clone())
+    };
+    let refused = served_by(&["b"]).unwrap_err().to_string();
+    assert!(refused.contains("must be in maintenance mode offline"), "{refused}");
+    maintenance(Some("offline"));
+    served_by(&["b"]).unwrap();
+    maintenance(None);
+    served_by(&["b", "c"]).unwrap();
+    let refused = served_by(&["c", "b"]).unwrap_err().to_string();
+    assert!(refused.contains("must be in maintenance mode offline"), "{refused}");
 }

@@ -16,7 +16,7 @@ struct Fault {
     to: &'static str,
 }
 
-const FAULTS: [Fault; 3] = [
+const FAULTS: [Fault; 4] = [
     Fault {
         name: "the time of a proof is noted after the answer (rule 2)",
         file: "crates/fleet/src/server.rs",
@@ -35,6 +35,12 @@ const FAULTS: [Fault; 3] = [
         from: "self.etcd().transact(is_own, reads)",
         to: "{ drop(is_own); self.etcd().transact(Vec::new(), reads) }",
     },
+    Fault {
+        name: "a member reports directly a change that it has not applied (rule 5)",
+        file: "crates/fleet/src/server.rs",
+        from: "self.direct.tell(self.replica.applied());",
+        to: "self.direct.tell(Revision(self.replica.applied().0 + 1));",
+    },
 ];
 
 /// Plants each fault, and runs the nemesis on it for at most `n` seconds. Returns whether all were found, and a line for each.
@@ -46,7 +52,7 @@ pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), Stri
         copy_of("HEAD", &place)?;
         plant(&place, fault)?;
         eprintln!("{}: building", fault.name);
-        let test = ["test", "-p", "enfilade", "--test", "interop"];
+        let test = ["test", "--workspace", "--test", "interop"];
         let built = cargo(&place).args(test).arg("--no-run").status();
         if !built.is_ok_and(|status| status.success()) {
             return Err(format!("{}: the copy cannot be built; correct the replacement", fault.name));

@@ -28,10 +28,11 @@ pub(super) struct Listing {
 /// The lines of a crt-list.
 #[derive(Debug, Default)]
 struct Lines {
+    /// The options of each certificate file, line by line.
     of: HashMap<PathBuf, Vec<(Line, Arc<Policy>)>>,
     /// The name of the list.
     list: String,
-    /// The list itself, and the other files that its lines refer to.
+    /// The list itself, and the files in the options of its lines, such as CA files. The certificate files are the keys of `of`.
     read: BTreeSet<PathBuf>,
 }
 

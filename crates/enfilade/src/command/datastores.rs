@@ -159,8 +159,7 @@ fn removed(home: &Home, name: &DatastoreName) -> anyhow::Result<String> {
     ))
 }
 
-/// The new home of a datastore; `None` for the files member. Two members must never serve a datastore at the same time. In the mode `offline`, no
-/// operation begins on any member. The command can wait for the operations that began before.
+/// The new home of a datastore; `None` for the files member. The change of the facts checks the home again.
 fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<Option<HomeMembers>> {
     let (row, profile) = home.source().read(|view| {
         Ok::<_, SourceError>((view.get::<DatastoreRow>(name)?, view.get::<DatastoreProfile>(name)?))
@@ -172,13 +171,7 @@ fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<O
         "none" => None,
         members => Some(members_of(home, members)?),
     };
-    let is_offline = row.maintenance.is_some_and(|row| row.mode == MaintenanceMode::Offline);
-    let keeps = before.as_ref().map(HomeMembers::serves) == after.as_ref().map(HomeMembers::serves);
-    ensure!(
-        is_offline || keeps,
-        "`{name}` must be in maintenance mode offline while its home changes: run `enfilade datastore maintenance {name} offline` on the member with the \
-         edited files, then `enfilade datastore operations {name} --wait` on the member that serves it now"
-    );
+    enfilade_admin::check_home(name, &row, before.as_ref(), after.as_ref())?;
     Ok(after)
 }
 

@@ -170,7 +170,8 @@ impl ReverseKey {
 
     /// The length of the key prefix that the records of one group share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        // A scope may have many grantees, but each grantee has few roles on the scope. So a group contains the roles of one grantee on one scope.
+        // A lookup reads all records of one tally, so one tally must count few records. A scope may have many grantees, but each grantee has few roles
+        // on the scope. So one tally counts the roles of one grantee on one scope.
         prefix_bytes(key, |from| match from.u8()? {
             GRANTED => GrantScope::read(from).and(Grantee::read(from)),
             _ => None,

@@ -339,7 +339,7 @@ impl Api {
                 let file = &self.cloud.authorities;
                 let certificates = CertificateDer::pem_file_iter(file).with_context(|| {
                     format!(
-                        "`{}` cannot be read; name another file of CA certificates with `cacert:`",
+                        "`{}` cannot be read; name another file of CA certificates with `cacert:` in clouds.yaml",
                         file.display()
                     )
                 })?;
