@@ -13,7 +13,7 @@ use enfilade_faces::browser::{parameter, redirect, url};
 use enfilade_faces::{Aim, Answer, CancelOnDrop, Failure, RequestError, blocking, blocking_failure};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{
-    Blocking, ContentRefusal, ItemId, NodeKind, Refusal, Stay, TrashItem, TrashPage, WhoseTrash,
+    Blocking, ContentRefusal, ItemId, NodeKind, Refusal, Stands, Stay, TrashItem, TrashPage, WhoseTrash,
 };
 use maud::{Markup, html};
 
@@ -214,18 +214,25 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
     }
 }
 
-/// The reason why an item was not restored or deleted.
+/// The reason why an item was not restored or deleted. The reason is the same for a hidden folder and an absent folder.
 fn reason(failure: &Failure) -> String {
-    match failure {
-        Failure::Refused(Refusal::Content(ContentRefusal::Exists(name))) => {
+    let Failure::Refused(refusal) = failure else { return sentence(failure, Aim::Target) };
+    match refusal.parts() {
+        (_, Refusal::Content(ContentRefusal::Exists(name))) => {
             format!("Something with the name `{name}` exists already. Enter another path for the item.")
         }
-        Failure::Refused(Refusal::Content(ContentRefusal::ParentAbsent(path))) => {
-            format!(
-                "The folder for `{path}` does not exist. Create the folder, or enter another path for the item."
-            )
+        (Stands::Parent, why) if is_absent_or_hidden(why) => {
+            "The folder of this path does not exist, or you may not see it. Create the folder, or enter another path for the item.".to_owned()
         }
-        failure => sentence(failure, Aim::Target),
+        _ => sentence(failure, Aim::Target),
+    }
+}
+
+fn is_absent_or_hidden(refusal: &Refusal) -> bool {
+    match refusal {
+        Refusal::Content(ContentRefusal::ParentAbsent(_) | ContentRefusal::Absent(_)) => true,
+        Refusal::Access(access) => access.looks_absent(),
+        _ => false,
     }
 }
 
