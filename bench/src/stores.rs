@@ -152,6 +152,7 @@ fn house_of(
         watch: None,
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+        trash: enfilade_passage::TrashTerms::default(),
         limits: enfilade_facts::limits::Limits::default(),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: counting(),

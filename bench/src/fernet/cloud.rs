@@ -148,6 +148,7 @@ impl Cloud {
             watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+            trash: enfilade_passage::TrashTerms::default(),
             limits: enfilade_facts::limits::Limits::default(),
             session_terms: SessionTerms::default(),
             random: counting(),

@@ -15,6 +15,8 @@ use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{
     BROWSER_SECRET_BYTES, Refusal, Session, browser_text, is_same_digest, read_browser_text, secret_digest,
 };
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// How long a one-time code can be exchanged, in seconds.
@@ -206,23 +208,19 @@ pub struct SignInSummary {
 /// When the facts cannot be read.
 pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<SignInSummary>, Error> {
     source.read(|view| {
-        let mut found: Vec<SignInSummary> = Vec::new();
+        let mut found: HashMap<[u8; 16], SignInSummary> = HashMap::new();
         view.page::<BrowserSession>(&[], None, |id, row| {
             let is_one = row.user == *user && seconds(now) < id.expires_at;
             if is_one && matches!(row.proof, BrowserProof::Cookie(_)) {
                 let expires_at = i64::try_from(id.expires_at).unwrap_or(i64::MAX);
-                match found.iter_mut().find(|known| known.audit == row.audit) {
-                    Some(known) => {
-                        known.expires_at = known.expires_at.max(expires_at);
-                        known.audiences.push(row.audience);
-                    }
-                    None => found.push(SignInSummary {
-                        audit: row.audit,
-                        issued_at: row.issued_at,
-                        expires_at,
-                        audiences: vec![row.audience],
-                    }),
-                }
+                let known = found.entry(row.audit).or_insert_with(|| SignInSummary {
+                    audit: row.audit,
+                    issued_at: row.issued_at,
+                    expires_at,
+                    audiences: Vec::new(),
+                });
+                known.expires_at = known.expires_at.max(expires_at);
+                known.audiences.push(row.audience);
             }
             ControlFlow::Continue(())
         })?;
@@ -230,13 +228,14 @@ pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<S
             |mark: Revoked| Ok::<_, Error>(view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
         let of_user = ended(Revoked::User(*user))?;
         let mut open = Vec::with_capacity(found.len());
-        for sign_in in found {
+        for sign_in in found.into_values() {
             let is_over = |before: Option<i64>| before.is_some_and(|before| sign_in.issued_at <= before);
             if !is_over(of_user) && !is_over(ended(Revoked::Token(sign_in.audit))?) {
                 open.push(sign_in);
             }
         }
-        open.sort_by_key(|sign_in| std::cmp::Reverse(sign_in.issued_at));
+        // The audit id is in the key, so that the pages of a list have one order.
+        open.sort_by_key(|sign_in| (Reverse(sign_in.issued_at), sign_in.audit));
         Ok(open)
     })?
 }

@@ -184,7 +184,7 @@ pub fn rename<E: From<Refusal>>(
     relocate(target, from, to, replaced.map(|(_, node)| node), judge, still_there)
 }
 
-fn right_to_make(kind: NodeKind) -> AccessMask {
+pub(crate) fn right_to_make(kind: NodeKind) -> AccessMask {
     match kind {
         NodeKind::File => AccessMask::ADD_FILE,
         NodeKind::Directory => AccessMask::ADD_SUBDIRECTORY,

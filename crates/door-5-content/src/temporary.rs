@@ -15,6 +15,12 @@ use rustix::io::{self, Errno};
 /// The prefix of every reserved name.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
+/// The name of the directory of the trash (`trash.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can contain it.
+pub(crate) const TRASH: &str = ".enfilade-trash";
+
+/// The name of the directory of unfinished uploads (`kept_upload.rs`), like [`TRASH`].
+pub(crate) const UPLOADS: &str = ".enfilade-uploads";
+
 /// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
 const TRIES_MAX: usize = 4;
 
@@ -118,6 +124,12 @@ impl Temporary {
         io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::NOREPLACE))?;
         self.to_remove = false;
         Ok(())
+    }
+
+    /// Replaces the empty file by the file with this name in another directory, which gets the reserved name. The caller must hold the mutex for name
+    /// changes.
+    pub(crate) fn take_in(&self, directory: &Node, name: &str) -> io::Result<()> {
+        io::retry_on_intr(|| renameat(directory.fd(), name, self.directory.fd(), &*self.name))
     }
 
     /// Marks the object as content: the object is not removed when this value is dropped.

@@ -32,7 +32,7 @@ pub struct Upload {
 /// The effect of finishing an upload.
 #[derive(Debug)]
 enum Fate {
-    New,
+    New { from_start: Inheritance },
     Replaces { target: Node, preserved: Box<Preserved> },
 }
 
@@ -99,7 +99,13 @@ impl Upload {
     fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
         acl_write::apply_initial_acl(&file, from_start)?;
-        Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
+        Ok(Upload {
+            temporary,
+            file,
+            name: name.to_owned(),
+            bytes: 0,
+            fate: Fate::New { from_start: from_start.clone() },
+        })
     }
 
     /// [`Upload::replace`] without the check of the permit.
@@ -200,6 +206,22 @@ impl Upload {
             .map_err(|errno| Refusal::io(errno, "setting the time of", &self.name))
     }
 
+    /// Gives another file the ACL, the owner and the attributes of this upload.
+    pub(crate) fn prepare(&self, file: &Node) -> Result<(), Refusal> {
+        match &self.fate {
+            Fate::New { from_start } => acl_write::apply_initial_acl(file, from_start),
+            Fate::Replaces { preserved, .. } => preserved.give(file),
+        }
+    }
+
+    /// Puts another file with `bytes` bytes in the place of the uploaded file. The caller must hold the mutex for name changes.
+    pub(crate) fn take_in(&mut self, from: (&Node, &str), file: Node, bytes: u64) -> Result<(), Refusal> {
+        let taken = self.temporary.take_in(from.0, from.1);
+        taken.map_err(|errno| Refusal::io(errno, "moving", from.1))?;
+        (self.file, self.bytes) = (file, bytes);
+        Ok(())
+    }
+
     pub(crate) fn file(&self) -> &Node {
         &self.file
     }
@@ -234,7 +256,7 @@ impl Upload {
         file.sync()?;
         let directory = temporary.place().clone();
         match fate {
-            Fate::New => {
+            Fate::New { .. } => {
                 let turn = directory.turn().take();
                 judge()?;
                 turn.may_change(&directory, &name)?;

@@ -1,6 +1,7 @@
 //! Reads `enfilade.toml`, and applies the environment variables, which override the file. An unknown key is an error. The error suggests the most
 //! similar known key.
 
+mod datastore_names;
 mod fleet;
 mod keys;
 mod lost;
@@ -19,10 +20,13 @@ use crate::owner::uid_of;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, FernetKeys, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
+use enfilade_passage::TrashTerms;
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
 use fleet::MemberAddress;
-use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges};
+use keys::{
+    Access, Backup, Console, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -40,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) passwords: Passwords,
     pub(crate) access: Access,
     pub(crate) datastores: Datastores,
+    pub(crate) console: Console,
     pub(crate) decisions: Decisions,
     pub(crate) privileges: Privileges,
     pub(crate) operations: Operations,
@@ -136,6 +141,14 @@ impl Config {
             lockout_seconds: seconds(&identity.lockout_duration, LOCKOUT_SECONDS),
             inactive_days: i64::try_from(identity.inactive_days.get()).unwrap_or(i64::MAX),
         }
+    }
+}
+
+impl Console {
+    /// The terms of the trash.
+    pub(crate) fn trash(&self) -> TrashTerms {
+        let without = self.no_trash.as_ref().map(|names| names.0.clone()).unwrap_or_default();
+        TrashTerms { days: self.trash_days.into(), without }
     }
 }
 

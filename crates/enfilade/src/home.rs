@@ -435,6 +435,7 @@ impl Home {
                 true => Penalties::new(seed()?),
             },
             accounts: Arc::new(accounts),
+            trash: self.config.console.trash(),
             limits: self.config.limits.0,
             ledger,
             locks,

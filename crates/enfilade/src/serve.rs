@@ -192,7 +192,7 @@ async fn serve(
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
-        Routers::new(&faces);
+        Routers::new(&faces, home.config.console.enabled);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
@@ -394,6 +394,7 @@ fn follow_everything(
     operations::follow(house)?;
     operations::look_after(faces, &home.files)?;
     operations::remove_abandoned(faces)?;
+    operations::expire_items(faces)?;
     keys::follow(home, house)?;
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;

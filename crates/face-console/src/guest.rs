@@ -75,7 +75,7 @@ async fn answer(
 ) -> Answer {
     let (head, body) = request.into_parts();
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
-    let checked = if is_read { check_site(&head.headers) } else { is_own_site(&head.headers) };
+    let checked = if is_read { check_site(&head.headers, false) } else { is_own_site(&head.headers) };
     if let Err(error) = checked {
         return page::failure(error.into(), trace);
     }

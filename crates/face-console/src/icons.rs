@@ -26,6 +26,7 @@ pub(crate) enum Icon {
     Add,
     More,
     Leave,
+    Trash,
     Right,
     Wrong,
 }
@@ -66,6 +67,7 @@ impl Icon {
             Icon::Add => "M12 5v14M5 12h14",
             Icon::More => "M4.5 12h1M11.5 12h1M18.5 12h1",
             Icon::Leave => "M14 4h5v16h-5M10 8l-4 4 4 4M6 12h9",
+            Icon::Trash => "M4 7h16M9 7V4h6v3M6 7l1 14h10l1-14M10 11v6M14 11v6",
             Icon::Right => "M5 12.5l4.5 4.5L19 7.5",
             Icon::Wrong => "M6 6l12 12M18 6L6 18",
         }

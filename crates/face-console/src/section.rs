@@ -9,6 +9,7 @@ use enfilade_facts::vocabulary::Privileges;
 pub(crate) enum Section {
     Files,
     Links,
+    Trash,
     Account,
     Explain,
     Users,
@@ -24,6 +25,7 @@ impl Section {
     pub(crate) const ALL: [Self; 10] = [
         Section::Files,
         Section::Links,
+        Section::Trash,
         Section::Account,
         Section::Explain,
         Section::Users,
@@ -60,6 +62,7 @@ impl Section {
         match self {
             Section::Files => ("/console/", "Files", Icon::Folder, None),
             Section::Links => ("/console/links", "Links", Icon::Share, None),
+            Section::Trash => ("/console/trash", "Trash", Icon::Trash, None),
             Section::Account => ("/console/account", "Account", Icon::User, None),
             Section::Explain => ("/console/explain", "Explain", Icon::Question, None),
             Section::Users => ("/console/users", "Users", Icon::User, audit("/access/users")),

@@ -12,9 +12,11 @@ use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::{FleetPlace, Ledger};
 use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -41,6 +43,15 @@ impl Default for SessionTerms {
     fn default() -> Self {
         SessionTerms { token_seconds: 3_600, expired_seconds: 172_800, passcode_steps: 1 }
     }
+}
+
+/// When the console moves deleted files to the trash, and how long they stay there.
+#[derive(Clone, Debug, Default)]
+pub struct TrashTerms {
+    /// The number of days after which an item of the trash is removed; 0 if nothing is moved to the trash, and nothing is removed from it.
+    pub days: u64,
+    /// The datastores without a trash.
+    pub without: BTreeSet<DatastoreName>,
 }
 
 /// Fills a buffer with random bytes; returns whether that succeeded. Only the binary passes a real source of random bytes.
@@ -72,6 +83,8 @@ pub struct Parts {
     pub session_terms: SessionTerms,
     /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
+    /// The terms of the trash.
+    pub trash: TrashTerms,
     /// The limits.
     pub limits: Limits,
     /// The source of audit ids and other random bytes.
@@ -192,6 +205,16 @@ impl House {
 
     pub(crate) fn clock_sets(&self) -> u64 {
         (self.parts.clock_sets)()
+    }
+
+    /// Whether the console moves deleted files of a datastore to the trash.
+    pub fn has_trash(&self, datastore: &DatastoreName) -> bool {
+        self.parts.trash.days > 0 && !self.parts.trash.without.contains(datastore)
+    }
+
+    /// The number of days after which an item of the trash is removed; 0 if items stay.
+    pub fn trash_days(&self) -> u64 {
+        self.parts.trash.days
     }
 
     /// The limits.

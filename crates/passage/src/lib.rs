@@ -34,6 +34,7 @@ mod handles;
 mod shares;
 mod stores;
 mod housekeeping;
+mod kept_uploads;
 mod decision;
 mod sessions;
 mod logins;
@@ -56,8 +57,8 @@ pub use enfilade_access::{
     ScopeTypes, SecurityDescriptor, Site, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
-    Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange, Rank,
-    Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
+    Blocking, Cached, CachedOnly, ItemId, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
+    Rank, Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, UploadRecord, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{
@@ -81,7 +82,8 @@ pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, ShownLock};
-pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
+pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms, TrashTerms};
+pub use kept_uploads::{KEPT_UPLOAD_DAYS, KEPT_UPLOADS_MAX, KeptUploading};
 pub use listing::Listing;
 pub use logins::{Arrival, IssuedReceipt};
 pub use path_state::PathState;
@@ -92,6 +94,6 @@ pub use sessions::IssuedToken;
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use tickets::Ticket;
-pub use trees::{FailedMember, Placed, Placing};
+pub use trees::{Discarded, FailedMember, Placed, Placing, TrashItem, TrashPage, WhoseTrash};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};

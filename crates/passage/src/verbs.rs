@@ -7,8 +7,8 @@ use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Wanted};
 use enfilade_content::{
-    Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader, Refusal as Content,
-    Touches, Upload,
+    Blocking, Cached, KeptUpload, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader,
+    Refusal as Content, Touches, Upload,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -98,6 +98,7 @@ impl Stay {
             expected,
             bytes_max,
             ready: 0,
+            counted: 0,
         })
     }
 
@@ -280,6 +281,8 @@ pub struct Uploading {
     bytes_max: Option<u64>,
     /// The number of bytes for which space is reserved.
     ready: u64,
+    /// The number of bytes that were counted in the quota before, because they came from an unfinished upload.
+    counted: u64,
 }
 
 /// The minimum and the maximum number of bytes that are reserved in addition to the received bytes. Between these bounds, the number of additional
@@ -304,6 +307,12 @@ impl Uploading {
     pub fn unless_locked(&mut self, tokens: Vec<LockToken>) -> Result<(), Refusal> {
         self.tokens = tokens;
         self.stay.unless_locked(&self.path, self.touches(), &self.tokens)
+    }
+
+    /// Takes the bytes of an unfinished upload.
+    pub(crate) fn set_from(&mut self, kept: KeptUpload) -> Result<(), Refusal> {
+        self.counted = kept.received();
+        Ok(self.upload.adopt(kept)?)
     }
 
     fn touches(&self) -> Touches {
@@ -368,7 +377,9 @@ impl Uploading {
         E: From<Refusal> + From<Content>,
     {
         self.ask_again()?;
-        let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
+        let (counted, fill) = (self.counted, self.stay.fill.clone());
+        let bytes = self.upload.bytes().saturating_sub(counted);
+        let replaced = self.target.as_ref().map_or(0, Node::content_bytes);
         let touches = self.touches();
         let Uploading { mut stay, path, directory, upload, reservation, tokens, .. } = self;
         let still_there = stay.still_there(&path, &directory);
@@ -378,7 +389,10 @@ impl Uploading {
         };
         // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client may move this
         // directory later.
-        let made = upload.finish_if(judge, still_there)?;
+        let made = upload.finish_if(judge, still_there).inspect_err(|_| {
+            // The bytes of the unfinished upload are removed with the upload.
+            fill.freed(counted);
+        })?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())
     }
