@@ -27,7 +27,7 @@ use enfilade_passage::{Credential, IdentityRefusal, LinkAsk, LinkProof, Refusal,
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
 
-/// A request of a guest whom door 2 admitted.
+/// A request of a guest that door 2 admitted.
 struct Guest<'f> {
     faces: &'f Faces,
     connection: Connection,

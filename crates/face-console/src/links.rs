@@ -189,7 +189,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     });
     let links = links.await?;
     let now = click.now();
-    let of_whom = if of_all { String::new() } else { format!(" {}", shell_word(&user.to_string())) };
+    let of_user = if of_all { String::new() } else { format!(" {}", shell_word(&user.to_string())) };
     let content = html! {
         div.head {
             div {
@@ -215,7 +215,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
                 }
             }
         }
-        (command(&[format!("enfilade link list{of_whom}"), "enfilade link end ID".to_owned()]))
+        (command(&[format!("enfilade link list{of_user}"), "enfilade link end ID".to_owned()]))
     };
     let title = if of_all { "All links" } else { "My links" };
     Ok(click.page(Section::Links, title, &content))
