@@ -3,8 +3,10 @@
 mod bounds;
 mod browser;
 mod files;
+mod links;
 mod pages;
 mod pieces;
+mod second_factor;
 mod signing_in;
 mod trash;
 

@@ -3,6 +3,7 @@
 "use strict";
 
 const assert = require("node:assert/strict");
+const crypto = require("node:crypto");
 const fs = require("node:fs");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
@@ -159,6 +160,107 @@ async function account(page) {
   await page.waitForSelector("text=laptop");
 }
 
+// The user shares a folder. A guest in another browser opens the link and uploads into a drop box. Then the user ends the link.
+async function links(page, guest) {
+  const share = async (place, fill) => {
+    await page.goto(`${server}/console/files/main/${place}`);
+    await page.click("summary:has-text('Share')");
+    await fill();
+    await check(page, "share");
+    // The check resizes the window, but the menu stays open.
+    await page.click("button:has-text('Make the link')");
+    return (await page.locator("#secret").innerText()).trim();
+  };
+  const url = await share("letters/", async () => {
+    await page.fill("#link-name", EVIL);
+    await page.fill("#link-password", "sesame");
+  });
+  await check(page, "new-link");
+  await guest.goto(url);
+  await check(guest, "guest-password");
+  await guest.fill("#password", "sesame");
+  await guest.keyboard.press("Enter");
+  await guest.waitForSelector("h1:has-text('letters')");
+  await check(guest, "guest-folder");
+  const [download] = await Promise.all([guest.waitForEvent("download"), guest.click("text=Download all as zip")]);
+  assert.equal(download.suggestedFilename(), "letters.zip");
+  assert.deepEqual((await guest.context().cookies()).map((cookie) => cookie.name), ["__Host-enfilade-link"]);
+  const box = await share("photos/", () => page.check("[name=drop]"));
+  await guest.goto(box);
+  await check(guest, "guest-drop-box");
+  const name = EVIL.replace("/", "");
+  await guest.setInputFiles("#drop", [{ name, mimeType: "text/plain", buffer: Buffer.from("from a guest") }]);
+  await guest.waitForSelector("text=uploaded");
+  assert.equal(await guest.locator("#uploads li span").first().innerText(), name);
+  await page.goto(`${server}/console/files/main/photos/`);
+  assert.equal(await page.locator("a.entry").count(), 1);
+  await page.goto(`${server}/console/links`);
+  await check(page, "links");
+  for (let left = 2; left > 0; left -= 1) {
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.locator("button:has-text('End')").first().click();
+    await page.waitForSelector("text=The link was ended.");
+    assert.equal(await page.locator("tbody tr").count(), left - 1);
+  }
+  for (const ended of [url, box]) assert.equal((await guest.goto(ended)).status(), 404);
+  await check(guest, "guest-ended");
+  assert.notEqual(await guest.title(), "owned");
+}
+
+// The code that an authenticator app shows (RFC 6238), for the step that is `steps` steps after the present one.
+function totp(secret, steps) {
+  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...secret].map((digit) => digits.indexOf(digit).toString(2).padStart(5, "0")).join("");
+  const key = Buffer.from(bits.match(/.{8}/g).map((byte) => parseInt(byte, 2)));
+  const step = Buffer.alloc(8);
+  step.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + steps));
+  const tag = crypto.createHmac("sha1", key).update(step).digest();
+  const part = tag.readUInt32BE(tag[19] & 15) & 0x7fffffff;
+  return String(part % 1_000_000).padStart(6, "0");
+}
+
+async function secondFactor(page) {
+  await page.goto(`${server}/console/account`);
+  await page.fill("#factor-password", PASSWORD);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("svg.qr");
+  await check(page, "second-factor");
+  const secret = await page.locator("#secret").innerText();
+  await page.fill("#factor-code", totp(secret, 0));
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#recovery-codes");
+  await check(page, "recovery-codes");
+  const [recovery, other] = (await page.locator("#recovery-codes").innerText()).split("\n");
+  // The password comes first, then the code.
+  await page.click("a:has-text('Sign in')");
+  await page.fill("#user", "bob");
+  await page.fill("#password", PASSWORD);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#passcode");
+  await check(page, "sign-in-code");
+  await page.fill("#passcode", "000000");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=The code is wrong");
+  await page.fill("#passcode", totp(secret, 1));
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${server}/console/`);
+  await page.click("button[title='Sign out']");
+  await page.click("text=Sign in again");
+  await page.fill("#user", "bob");
+  await page.fill("#password", PASSWORD);
+  await page.keyboard.press("Enter");
+  await page.fill("#passcode", recovery);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${server}/console/`);
+  await page.goto(`${server}/console/account`);
+  await page.waitForSelector("text=9 recovery codes are left.");
+  await check(page, "account-second-factor");
+  await page.fill("#factor-password", PASSWORD);
+  await page.fill("#factor-code", other);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=The second factor was removed.");
+}
+
 async function administration(page) {
   for (const [url, name] of [
     ["users", "users"],
@@ -201,7 +303,14 @@ async function run() {
   const root = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
   root.setDefaultTimeout(20_000);
   await signIn(root, "root@local");
+  const guest = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
+  guest.setDefaultTimeout(20_000);
+  await links(alice, guest);
   await administration(root);
+  const third = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
+  third.setDefaultTimeout(20_000);
+  await signIn(third, "bob");
+  await secondFactor(third);
   await root.goto(`${server}/console/users?user=alice%40local`);
   await root.click("button:has-text('End all sessions')");
   await root.waitForSelector("text=Done.");

@@ -2,6 +2,7 @@
 
 use super::{Fleet, why};
 use crate::server::until;
+use enfilade_facts::format::FORMAT;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -31,34 +32,45 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let mut fleet = Fleet::start();
     fleet.join("b");
     let upgraded = fleet.members[0].cli(&["fleet", "upgrade"]);
-    assert_eq!((&upgraded[0]["before"], &upgraded[0]["format"]), (&14.into(), &14.into()), "nothing to do");
-    // The state that an older program would have written.
+    assert_eq!(
+        (&upgraded[0]["before"], &upgraded[0]["format"]),
+        (&FORMAT.into(), &FORMAT.into()),
+        "nothing to do"
+    );
+    // Writes the state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
-    assert_eq!(head[..4], 14_u32.to_be_bytes());
+    assert_eq!(head[..4], FORMAT.to_be_bytes());
     head[..4].copy_from_slice(&13_u32.to_be_bytes());
     put(&fleet, "/enfilade/head", &head);
     fleet.members[0].cli(&["user", "add", "ann@local"]);
     let status = |fleet: &Fleet| fleet.members[1].cli(&["fleet", "status"]);
     let found = status(&fleet);
-    assert_eq!((&found[0]["format"], &found[0]["servers"][0]["reads_format"]), (&13.into(), &14.into()));
+    assert_eq!((&found[0]["format"], &found[0]["servers"][0]["reads_format"]), (&13.into(), &FORMAT.into()));
     fleet.members[0].cli(&["datastore", "maintenance", "main", "offline"]);
     let set_home = ["datastore", "set", "main", "--home", "b"];
     let refused = why(&fleet.members[0].cli_output(&set_home, ""));
     assert!(refused.contains("needs format 14") && refused.contains("enfilade fleet upgrade"), "{refused}");
+    let link = ["link", "create", "main", "/", "--user", "ann@local"];
+    let refused = why(&fleet.members[0].cli_output(&link, ""));
+    assert!(refused.contains("needs format 15") && refused.contains("enfilade fleet upgrade"), "{refused}");
     assert_eq!(get(&fleet, "/enfilade/head")[..4], 13_u32.to_be_bytes());
-    // A server of an older program.
+    // Registers a server of an older program.
     put(&fleet, "/enfilade/member/old", &7_i64.to_be_bytes());
     put(&fleet, "/enfilade/beat/old.1", &[1; 16]);
     put(&fleet, "/enfilade/node/old.1", &[1; 16]);
     let refused = why(&fleet.members[1].cli_output(&["fleet", "upgrade"], ""));
-    assert!(refused.contains("cannot read format 14") && refused.contains(": old."), "{refused}");
+    assert!(
+        refused.contains(&format!("cannot read format {FORMAT}")) && refused.contains(": old."),
+        "{refused}"
+    );
     for table in ["beat", "node"] {
         fleet.etcd.control(&["del", &format!("/enfilade/{table}/old.1")]);
     }
     let upgraded = fleet.members[1].cli(&["fleet", "upgrade"]);
     assert_eq!((&upgraded[0]["before"], &upgraded[0]["without_server"][0]), (&13.into(), &"old".into()));
     fleet.members[0].cli(&set_home);
-    assert_eq!(status(&fleet)[0]["format"], 14);
+    fleet.members[0].cli(&link);
+    assert_eq!(status(&fleet)[0]["format"], FORMAT);
 }
 
 /// An edited file with many users is one change.

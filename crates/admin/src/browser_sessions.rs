@@ -1,7 +1,7 @@
 //! Sessions of browsers: a user signs in at the page for signing in, and gets a session for each application that the browser visits.
 //!
 //! The cookie of one host is not sent to another host. So an application's session begins with a one-time code: the page for signing in redirects the
-//! browser to the application's host with the code, and there the browser exchanges the code for a cookie.
+//! browser to the application's host with the code. At this host, the browser exchanges the code for a cookie.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
@@ -22,11 +22,12 @@ use std::ops::ControlFlow;
 /// How long a one-time code can be exchanged, in seconds.
 const CODE_SECONDS: i64 = 60;
 
-/// The most records of ended sessions and codes that one change deletes. Each such change adds only one record, so the records of ended sessions do
-/// not accumulate.
+/// The maximum number of records of ended sessions and codes that one change deletes. Each change that adds a session or code deletes up to this many
+/// records, so the records of ended sessions and codes do not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
-/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind.
+/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind, so that
+/// the session or code has not ended for this server.
 const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
@@ -57,9 +58,9 @@ impl std::fmt::Debug for NewBrowserSession {
 /// Stores the session in which a user signed in, at the page for signing in or at the console.
 ///
 /// # Errors
-/// When the session is for something else, or the facts cannot be changed.
+/// When the audience of the session is neither the page for signing in nor the console, or the facts cannot be changed.
 pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBrowserSession, Error> {
-    // The session of an application begins with a one-time code.
+    // The session of an application is not stored here: it begins with a one-time code ([`issue_code`]).
     let audience = match &session.audience {
         Some(audience @ (Audience::SignIn | Audience::Console)) => audience.clone(),
         Some(Audience::Application(_)) | None => return Err(Refusal::BrowserSession.into()),
@@ -98,7 +99,8 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
-        // The issue time is that of the sign-in, so everything that ends the session of the sign-in also ends the application's session.
+        // The issue time is the issue time of the sign-in. So every revocation that ends the session of the sign-in also ends the application's
+        // session.
         issued_at: claim.issued_at,
         audit: claim.audit.own,
         audience: Audience::Application(at.application.clone()),
@@ -166,7 +168,7 @@ pub fn user_of_code(source: &dyn Source, code: &str) -> Result<Option<Userid>, E
     })?
 }
 
-/// The record of a one-time code, if the code is right.
+/// The record of a one-time code, if the digest of the secret in the code is right.
 fn shown_code(
     view: &View<'_>,
     id: &BrowserSessionId,
@@ -200,7 +202,7 @@ pub struct SignInSummary {
     pub audiences: Vec<Audience>,
 }
 
-/// The sign-ins of a user in browsers, the newest first. A sign-in that was revoked is not among them.
+/// The sign-ins of a user in browsers, the newest first. The list does not contain revoked sign-ins.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -29,11 +29,13 @@ mod keys;
 pub mod keystone;
 mod known_keys;
 mod limit_model;
+mod links;
 mod locks;
 mod password_regex;
 mod passwords;
 mod resolve;
 mod roles;
+mod second_factors;
 mod tokens;
 mod users;
 
@@ -81,12 +83,17 @@ pub use keys::{
 };
 pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, remove_lost_hashes};
 pub use limit_model::LimitModel;
+pub use links::{LinkSummary, MadeLink, NewLink, count_link_use, create_link, end_link, list_links};
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use password_regex::PasswordRegex;
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role, roles_of_nobody};
+pub use second_factors::{
+    SecondFactorState, begin_second_factor, confirm_second_factor, pending_second_factor,
+    remove_second_factor, reset_second_factor, second_factor_named, second_factor_of,
+};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,

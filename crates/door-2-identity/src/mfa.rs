@@ -25,9 +25,38 @@ pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
     }
 }
 
+/// The rules that a login of the user must satisfy: the rules in the profile and, if the user has a second factor, the rule that the second factor
+/// adds.
+pub(crate) fn rules_of(view: &View<'_>, user: &UserId) -> Result<Vec<Vec<String>>, Refusal> {
+    let rules = view.mfa_rules(user)?;
+    Ok(match view.second_factor(user)? {
+        Some(_) => with_second_factor(rules),
+        None => rules,
+    })
+}
+
+/// The rules for a user with a second factor: a rule with the password or the passcode needs both. If no rule of the user counts, the password needs
+/// the passcode, and the credentials that the user created for programs are enough.
+fn with_second_factor(mut rules: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    const BOTH: [&str; 2] = ["password", "totp"];
+    rules.retain(|rule| needed(rule).is_some());
+    if rules.is_empty() {
+        rules = vec![BOTH.map(str::to_owned).to_vec()];
+        rules.extend(["application_credential", "oauth1"].map(|method| vec![method.to_owned()]));
+    }
+    for rule in &mut rules {
+        if rule.iter().any(|method| BOTH.contains(&method.as_str())) {
+            rule.extend(BOTH.map(str::to_owned));
+            rule.sort();
+            rule.dedup();
+        }
+    }
+    rules
+}
+
 /// Checks that these methods satisfy the rules of the user.
 pub(crate) fn check(view: &View<'_>, authid: &Authid, user: UserId, given: Methods) -> Result<(), Refusal> {
-    match suffice(&view.mfa_rules(&user)?, given) {
+    match suffice(&rules_of(view, &user)?, given) {
         true => Ok(()),
         false => Err(Refusal::MoreMethods { authid: authid.clone(), user: Box::new(user) }),
     }
@@ -91,6 +120,42 @@ mod tests {
         ] {
             assert_eq!(suffice(&rules(of), given), expected, "{of:?} {given:?}");
         }
+    }
+
+    #[test]
+    fn with_a_second_factor_neither_password_nor_passcode_is_enough() {
+        let (password, totp, token) = (Methods::PASSWORD, Methods::TOTP, Methods::TOKEN);
+        for of in [
+            &[][..],
+            &[&["password"][..]],
+            &[&["totp"]],
+            &[&["password"], &["totp"]],
+            &[&["password", "totp"]],
+            &[&["u2f"]],
+            &[&["password", "u2f"]],
+            &[&["totp", "u2f"]],
+        ] {
+            let of = with_second_factor(rules(of));
+            for (given, expected) in [
+                (password, false),
+                (totp, false),
+                (password.and(token), false),
+                (totp.and(token), false),
+                (Methods(0), false),
+                (BOTH, true),
+                (BOTH.and(token), true),
+            ] {
+                assert_eq!(suffice(&of, given), expected, "{of:?} {given:?}");
+            }
+        }
+        for given in [Methods::APPLICATION_CREDENTIAL, Methods::OAUTH1] {
+            assert!(suffice(&with_second_factor(rules(&[])), given), "{given:?}");
+            assert!(!suffice(&with_second_factor(rules(&[&["password"]])), given), "{given:?}");
+        }
+        // A rule of the user stays in force.
+        let strict = with_second_factor(rules(&[&["password", "oauth1"]]));
+        assert!(!suffice(&strict, BOTH) && suffice(&strict, BOTH.and(Methods::OAUTH1)));
+        assert_eq!(to_complete(&with_second_factor(rules(&[])), password), rules(&[&["password", "totp"]]));
     }
 
     #[test]

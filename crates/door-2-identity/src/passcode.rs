@@ -1,27 +1,36 @@
-//! Passcodes: time-based one-time passwords (RFC 6238, as in Keystone: HMAC-SHA-1, steps of 30 seconds, six digits). The secret is the blob of a
-//! credential of type `totp`.
+//! Passcodes: time-based one-time passwords as in Keystone. The secret is the blob of a credential of type `totp`, or the second factor that the user
+//! set up in the console. A user with a second factor can also use a recovery code as passcode, and no other secret of the user counts.
 
 use crate::account::{self, AccountState};
 use crate::ask::SecretAsk;
+use crate::generated::HashKey;
 use crate::refuse::Refusal;
+use crate::second_factor::{Code, CodeUse, check_code};
+use crate::totp::{right_steps, step_at};
 use crate::view::View;
-use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::Clocks;
-use enfilade_facts::limits::TOTP_SECRET_BYTES_MIN;
-use enfilade_facts::tables::BlobId;
+use enfilade_facts::limits::{SECOND_FACTOR_SECRET_BYTES, TOTP_SECRET_BYTES_MIN};
+use enfilade_facts::tables::{BlobId, SealedSecret, SecondFactor};
 use enfilade_facts::vocabulary::{Authid, UserId};
+use std::borrow::Cow;
 
-/// The length of a time step, in seconds.
-const STEP_SECONDS: i64 = 30;
-/// The number of possible passcodes, which have six digits.
-const PASSCODES: u32 = 1_000_000;
+/// The length of a sealed secret: nonce, secret and tag.
+const DECOY_BYTES: usize = 12 + SECOND_FACTOR_SECRET_BYTES + 16;
 
-/// A passcode that is right and was not used before. It counts only after its use was committed.
+/// A passcode that is right and was not used before. The passcode counts only after its use was committed.
 #[derive(Clone, Debug)]
 pub struct Passcode {
     pub(crate) authid: Authid,
     pub(crate) user: UserId,
     matched: Vec<(BlobId, u64)>,
+    own: Option<OwnCode>,
+}
+
+/// The use of a code of the second factor with this secret.
+#[derive(Clone, Debug)]
+struct OwnCode {
+    secret: SealedSecret,
+    used: CodeUse,
 }
 
 impl Passcode {
@@ -35,9 +44,35 @@ impl Passcode {
         &self.matched
     }
 
-    /// Checks that the use of the passcode was committed, and that its record still exists. If a credential is deleted or changed, the record of its
-    /// last use is deleted, too.
+    /// Whether the passcode is one of the user's second factor. Then the use must be committed for the second factor.
+    pub fn is_of_second_factor(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The record of the user's second factor after the use of the passcode.
+    ///
+    /// # Errors
+    /// When the passcode does not belong to this second factor, or was used before.
+    pub fn used_in(&self, row: Option<&SecondFactor>) -> Result<SecondFactor, Refusal> {
+        let row = row.filter(|row| row.is_confirmed());
+        let (own, row) = self.own.as_ref().zip(row).ok_or_else(|| self.refuse(CHANGED))?;
+        match row.secret == own.secret {
+            true => own.used.after(row).ok_or_else(|| self.refuse_used()),
+            false => Err(self.refuse(CHANGED)),
+        }
+    }
+
+    /// Checks that the use of the passcode was committed, and that the record of this use still exists. If a credential is deleted or changed, the
+    /// record of its last use is deleted, too.
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
+        if let Some(own) = &self.own {
+            let row = view.second_factor(&self.user)?.filter(|row| row.secret == own.secret);
+            let is_used = row.is_some_and(|row| own.used.after(&row).is_none());
+            return if is_used { Ok(()) } else { Err(self.refuse(CHANGED)) };
+        }
+        if view.second_factor(&self.user)?.is_some() {
+            return Err(self.refuse(CHANGED));
+        }
         for (id, step) in &self.matched {
             if view.used_step(id)?.is_none_or(|used| used < *step) {
                 return Err(self.refuse(
@@ -58,9 +93,14 @@ impl Passcode {
     }
 }
 
+const CHANGED: &str =
+    "the second factor was removed or changed during the login, or the use of the passcode was not stored";
+const WRONG: &str =
+    "the passcode is wrong or too old; compare the clocks of this server and of the user's device";
 const USED: &str = "this passcode was used before; wait for the next passcode";
 
-/// Checks a passcode. `ask.secret` is the passcode. Passcodes of the present time step and of `previous` steps before it are right.
+/// Checks a passcode. `ask.secret` is the passcode. For credentials of type `totp`, passcodes of the present time step and of `previous` steps before
+/// it are right. `key` decrypts the second factor.
 ///
 /// # Errors
 /// When there is no such user, the user is disabled or expired, or the passcode is wrong or was used.
@@ -69,6 +109,7 @@ pub fn check_passcode(
     now: Clocks,
     ask: &SecretAsk,
     previous: u64,
+    key: &HashKey,
 ) -> Result<Passcode, Refusal> {
     let view = &View::new(view);
     let authid = ask.authid.clone();
@@ -76,60 +117,73 @@ pub fn check_passcode(
         Some((user, None)) => AccountState::of(view, &authid, user, None)?,
         _ => None,
     };
+    let factor = account.as_ref().map(|account| view.second_factor(&account.id)).transpose()?.flatten();
+    let own = check_own(now, ask, account.as_ref(), factor.as_ref(), key);
     let stored = match &account {
-        Some(account) => view.totp_credentials(&account.id)?,
-        None => Vec::new(),
+        Some(account) if factor.is_none() => view.totp_credentials(&account.id)?,
+        _ => Vec::new(),
     };
     let (mut matched, mut is_used, mut is_usable) = (Vec::new(), false, false);
-    let step = u64::try_from(now.unix_seconds.div_euclid(STEP_SECONDS)).unwrap_or(0);
+    let step = step_at(now.unix_seconds);
+    let steps_of =
+        |secret: &[u8]| right_steps(secret, ask.secret.reveal(), step.saturating_sub(previous)..=step);
     for (id, text) in &stored {
         let Some(secret) = secret_of(text) else { continue };
         is_usable = true;
         let used = view.used_step(id)?;
-        let right = steps_of(&secret, ask, step.saturating_sub(previous)..=step);
+        let right = steps_of(&secret);
         is_used |= right.iter().any(|step| used >= Some(*step));
         matched.extend(right.into_iter().rfind(|step| used < Some(*step)).map(|step| (*id, step)));
     }
     if !is_usable {
-        // This does as much work as for a user with a credential of type `totp`, so that the time does not tell which users have one.
-        let _ = steps_of(&[0; 20], ask, step.saturating_sub(previous)..=step);
+        // This computation takes as long as the check for a user with a credential of type `totp`. So the time does not reveal which users have such
+        // a credential.
+        let _ = steps_of(&[0; 20]);
     }
     let account = account.ok_or_else(|| Refusal::Unknown(authid.clone()))?;
     account.check(view, now)?;
     account.check_lock(now)?;
-    let passcode = Passcode { authid, user: account.id, matched };
+    let passcode = Passcode { authid, user: account.id, matched, own: None };
+    match (factor, own) {
+        (Some(factor), Code::Right(used)) => {
+            return Ok(Passcode { own: Some(OwnCode { secret: factor.secret, used }), ..passcode });
+        }
+        (Some(_), Code::Used) => return Err(passcode.refuse_used()),
+        (Some(_), Code::Wrong) => return Err(passcode.refuse(WRONG)),
+        (None, _) => {}
+    }
     match () {
         () if !passcode.matched.is_empty() => Ok(passcode),
         () if is_used => Err(passcode.refuse_used()),
-        () if is_usable => Err(passcode.refuse(
-            "the passcode is wrong or too old; compare the clocks of this server and of the user's device",
-        )),
+        () if is_usable => Err(passcode.refuse(WRONG)),
         () => Err(passcode.refuse("the user has no credential of type totp with a secret in base32")),
     }
 }
 
-/// Whether the user has a credential that can accept passcodes.
-pub(crate) fn has_secret(view: &View<'_>, user: &UserId) -> Result<bool, Refusal> {
-    Ok(view.totp_credentials(user)?.iter().any(|(_, text)| secret_of(text).is_some()))
-}
-
-/// The steps for which the passcode is right. All steps are compared, in constant time.
-fn steps_of(secret: &[u8], ask: &SecretAsk, steps: std::ops::RangeInclusive<u64>) -> Vec<u64> {
-    let is_right = |step: &u64| {
-        let expected = passcode_of(secret, *step);
-        constant_time::verify_slices_are_equal(expected.as_bytes(), ask.secret.reveal()).is_ok()
+/// Checks a code of the user's second factor. For a user without one, this does as much work, so that the time does not tell which users have one.
+fn check_own(
+    now: Clocks,
+    ask: &SecretAsk,
+    account: Option<&AccountState>,
+    factor: Option<&SecondFactor>,
+    key: &HashKey,
+) -> Code {
+    let user = account.map_or(UserId::from_bytes([0; 16]), |account| account.id);
+    let decoy = || SecondFactor {
+        secret: SealedSecret(vec![0; DECOY_BYTES]),
+        begun_at: 0,
+        confirmed_at: None,
+        used_step: 0,
+        recovery: Vec::new(),
     };
-    steps.filter(is_right).collect()
+    let row = factor.map_or_else(|| Cow::Owned(decoy()), Cow::Borrowed);
+    check_code(key, &user, &row, &ask.secret, now.unix_seconds)
 }
 
-/// The passcode of a time step (RFC 4226, section 5.3).
-fn passcode_of(secret: &[u8], step: u64) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
-    let tag = hmac::sign(&key, &step.to_be_bytes());
-    let tag = tag.as_ref();
-    let offset = usize::from(tag.last().copied().unwrap_or(0) & 0xf);
-    let part = tag.get(offset..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
-    format!("{:06}", (u32::from_be_bytes(part) & 0x7fff_ffff) % PASSCODES)
+/// Whether the user has a second factor, or a credential that can accept passcodes.
+pub(crate) fn has_secret(view: &View<'_>, user: &UserId) -> Result<bool, Refusal> {
+    Ok(view.second_factor(user)?.is_some()
+        || view.totp_credentials(user)?.iter().any(|(_, text)| secret_of(text).is_some()))
 }
 
 /// The secret in a blob: base32 (RFC 4648) with or without padding. `None` if it is no base32, or too short to be secret.
@@ -155,24 +209,6 @@ fn secret_of(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use enfilade_facts::vocabulary::Secret;
-
-    /// The last six digits of the test vectors for SHA-1 in appendix B of RFC 6238.
-    #[test]
-    fn published_passcodes_are_right() {
-        let secret = secret_of("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").unwrap();
-        assert_eq!(secret, b"12345678901234567890");
-        for (seconds, expected) in [
-            (59, "287082"),
-            (1_111_111_109, "081804"),
-            (1_111_111_111, "050471"),
-            (1_234_567_890, "005924"),
-            (2_000_000_000, "279037"),
-            (20_000_000_000, "353130"),
-        ] {
-            assert_eq!(passcode_of(&secret, seconds / 30), expected, "{seconds}");
-        }
-    }
 
     #[test]
     fn a_secret_is_base32_and_not_short() {
@@ -184,23 +220,6 @@ mod tests {
         assert_eq!(secret_of("234567ABCDEFGHIJ"), Some(other.to_vec()));
         for text in ["", "=", "A", "MFQWCYLBMFQWCYL", "MFQWCYLBMFQWCYL1", "MFQW CYLB MFQW CYLB", "ä"] {
             assert_eq!(secret_of(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn only_the_whole_passcode_of_a_given_step_is_right() {
-        let secret = b"12345678901234567890";
-        let steps = |passcode: &str, steps| {
-            let ask = SecretAsk {
-                authid: "alice@local".parse().unwrap(),
-                secret: Secret::new(passcode.as_bytes()).unwrap(),
-            };
-            steps_of(secret, &ask, steps)
-        };
-        assert_eq!(steps("287082", 0..=1), [1]);
-        assert_eq!(steps("287082", 2..=3), []);
-        for wrong in ["28708", "2870820", " 287082", "287083"] {
-            assert_eq!(steps(wrong, 0..=3), [], "{wrong}");
         }
     }
 }

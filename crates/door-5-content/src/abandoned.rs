@@ -35,7 +35,7 @@ impl Root {
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
             let directory = match open_beneath(self.fd(), relative, flags, Mode::empty()) {
                 Ok(directory) => directory,
-                // The directory was removed after its name was read, or it is a mount.
+                // The directory was removed after its name was read, or the directory is a mount.
                 Err(errno) if is_absent(errno) => continue,
                 Err(errno) => return Err(Refusal::io(errno, "looking through", relative)),
             };

@@ -8,7 +8,7 @@ use rustix::io::{self, Errno};
 use std::ffi::CString;
 use std::ops::ControlFlow;
 
-/// A directory that is being emptied, the entries that are still in it, and its name in the directory above.
+/// A directory that is being emptied, the entries that are still in this directory, and the name of this directory in the directory above.
 struct Level {
     directory: OwnedFd,
     entries: Vec<(CString, FileType)>,

@@ -51,7 +51,7 @@ impl LookedAt<'_> {
 /// The names from one read of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// All names, one after the other.
+    /// All names, concatenated without separators.
     text: String,
     each: Vec<NameEnd>,
     /// The position of the next names in the directory; `None` at the end of the directory.

@@ -44,7 +44,7 @@ impl Fill {
         Ok(bytes)
     }
 
-    /// The used bytes, including those of running uploads. If the bytes were not counted yet, this method counts them now.
+    /// The used bytes, including the bytes of running uploads. If the bytes were not counted yet, this method counts them now.
     ///
     /// # Refuses
     /// As [`Fill::count`].

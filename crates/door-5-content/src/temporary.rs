@@ -235,7 +235,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks an object that will get a reserved name. The lock prevents that another process treats the object as abandoned.
+/// Locks an object that will get a reserved name. Because of the lock, no other process treats the object as abandoned.
 pub(crate) fn lock(node: &Node) {
     // Errors are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);

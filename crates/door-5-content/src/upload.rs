@@ -88,8 +88,8 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Whether the name is free is checked here, because otherwise a client could send a whole file before the upload is refused. It is checked
-        // again when the upload is finished.
+        // This code checks whether the name is free, because otherwise a client could send a whole file before the upload is refused. The name is
+        // checked again when the upload is finished.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -282,9 +282,8 @@ const RENEWALS_MAX: usize = 4;
 
 /// Puts the new file in the place of the old file, `target`. When the upload began, the ACL of the old file was copied to the new file. If a client
 /// changed the ACL of the old file during the upload, the new file must get the changed ACL. So the ACL of `target` is compared with the copied ACL
-/// just before the rename. The ACL is compared once more just after the rename, because
-/// another process may have changed the ACL between the comparison and the rename. A later change is refused, because the old file has no name any
-/// more ([`acl_write::set_acl`]).
+/// just before the rename. The ACL is compared once more just after the rename, because another process may have changed the ACL between the
+/// comparison and the rename. A later change is refused, because the old file has no name any more ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,

@@ -12,6 +12,7 @@ mod import;
 mod quantity;
 mod reference;
 pub(crate) mod keystone;
+mod links;
 pub(crate) mod revoke;
 mod setup;
 mod times;
@@ -24,6 +25,7 @@ pub(crate) use datastores::Datastore;
 pub(crate) use facts::Facts;
 pub(crate) use fleet::Fleet;
 pub(crate) use import::Import;
+pub(crate) use links::Link;
 pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
 pub(crate) use setup::Setup;
@@ -31,7 +33,7 @@ pub(crate) use times::{future, moment, seconds};
 pub(crate) use tokens::Token;
 
 use crate::listen::Addresses;
-use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use enfilade_facts::vocabulary::{
     AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// API tokens
     #[command(subcommand)]
     Token(Token),
+    /// Links with which users share files and folders
+    #[command(subcommand)]
+    Link(Link),
     /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),
@@ -306,6 +311,14 @@ pub(crate) enum User {
         /// NAME@REALM
         user: Userid,
     },
+    /// Show whether a user has a second factor, or reset it, for example if the user lost the device; no session or token ends
+    SecondFactor {
+        /// NAME@REALM
+        user: Userid,
+        /// What to do
+        #[arg(value_enum)]
+        action: SecondFactorAction,
+    },
     /// Remove a user with all tokens, memberships and roles; a later user with the same name gets none of these
     #[command(aliases = ["delete", "rm"])]
     Remove {
@@ -328,6 +341,14 @@ pub(crate) enum User {
         /// NAME@REALM
         user: Userid,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SecondFactorAction {
+    /// Show whether the user has a second factor, since when, and how many recovery codes are left
+    Show,
+    /// Remove the second factor: then the password alone is enough, and the user can set up another second factor
+    Reset,
 }
 
 #[derive(Debug, Subcommand)]
@@ -493,13 +514,14 @@ pub(crate) struct Explain {
     pub(crate) project: Option<String>,
 }
 
-/// Makes the group of the options that change a record. The command needs at least one of these options. Otherwise the command would report a change
-/// although it made none.
+/// Makes the [`ArgGroup`] of the options that change a record. The command needs at least one of these options. Otherwise the command would report a
+/// change although it made none.
 fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
     ArgGroup::new("changes").args(options).required(true).multiple(true)
 }
 
-/// Parses the path of a role. If the text is only the name of a datastore, the error contains the path that the user probably meant.
+/// Parses the path of a role. If the text is only the name of a datastore, or begins with `/applications/`, the error contains the path that the user
+/// probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = match text.strip_prefix("/applications/") {

@@ -71,8 +71,7 @@ pub(crate) fn is_served(data: &Path) -> bool {
 /// How often the directories of datastores are checked. The counted usage for quotas and the warnings are never older than this interval.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts a thread that closes the open directories of datastores without active operations. The thread does this when the facts change, and
-/// periodically.
+/// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {

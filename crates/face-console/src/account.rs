@@ -1,10 +1,12 @@
-//! The account of the user: API tokens, sessions and the password.
+//! The account of the user: API tokens, sessions, the password and the second factor.
 //!
 //! - `tokens.rs` makes and deletes API tokens.
 //! - `sessions.rs` shows the browsers in which the user is signed in, and signs them out.
 //! - `password.rs` changes the password.
+//! - `second_factor.rs` sets up and removes the second factor.
 
 pub(crate) mod password;
+pub(crate) mod second_factor;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 
@@ -18,12 +20,14 @@ use maud::html;
 /// The page of the account.
 pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let (tokens, sessions) = (tokens::section(click).await?, sessions::section(click).await?);
+    let factor = second_factor::section(click).await?;
     let user = click.user().to_string();
     let content = html! {
         div.head { div { h1 { "Account" } p { "You are signed in as " strong { (user) } "." } } }
         (tokens)
         (sessions)
         (password::section(click))
+        (factor)
         (command(&[format!("enfilade user access {}", shell_word(&user))]))
     };
     Ok(click.page(Section::Account, "Account", &content))
@@ -36,6 +40,9 @@ pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer
         "delete-token" => tokens::delete(click).await,
         "end-session" => sessions::end(click).await,
         "password" => password::change(click).await,
+        "begin-second-factor" => second_factor::begin(click).await,
+        "confirm-second-factor" => second_factor::confirm(click).await,
+        "remove-second-factor" => second_factor::remove(click).await,
         _ => Err(RequestError::NoRoute.into()),
     };
     match done {

@@ -12,7 +12,7 @@ pub(crate) mod folder;
 pub(crate) mod search;
 pub(crate) mod upload;
 pub(crate) mod zip;
-mod row;
+pub(crate) mod row;
 mod walk;
 mod zip_format;
 

@@ -4,8 +4,9 @@
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
-//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and
-//!   `review.rs` also make pages.
+//! - `guest.rs` and its folder make the pages of links, for guests without an account.
+//! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and `review.rs` also
+//!   make pages.
 
 mod assets;
 mod icons;
@@ -19,6 +20,8 @@ mod tree_work;
 mod start;
 mod trash;
 mod files;
+mod links;
+mod guest;
 mod account;
 mod explain;
 mod review;
@@ -38,10 +41,11 @@ use page::Notice;
 use place::Place;
 
 /// The routes of the console.
-pub const ROUTES: [Route; 3] = [
+pub const ROUTES: [Route; 4] = [
     Route::public("/", to_console).for_browsers().says("Browsers: a redirect to the console"),
     Route::public("/console", to_console).says("A redirect to the console"),
     Route::own("/console/", handle).says("The console: pages for people"),
+    Route::own("/s/", guest::handle).says("Links with which users share files and folders: pages for guests"),
 ];
 
 fn to_console(_: &Faces) -> Answer {
@@ -78,15 +82,25 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
+/// Whether a header that browsers send is absent or has one of the values.
+fn has(headers: &HeaderMap, name: &str, values: &[&str]) -> bool {
+    headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
+}
+
 /// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. A link on another site
 /// must not start a download, because a download shows no page, and the user did not ask for it.
 fn check_site(headers: &HeaderMap, is_download: bool) -> Result<(), RequestError> {
-    let is = |name: &str, values: &[&str]| {
-        headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
-    };
-    let opens_page = is("sec-fetch-mode", &["navigate"]) && is("sec-fetch-dest", &["document"]);
-    let is_own = is("sec-fetch-site", &["same-origin", "none"]);
-    if is_own || opens_page && !is_download { Ok(()) } else { Err(RequestError::CrossSite) }
+    let opens_page =
+        has(headers, "sec-fetch-mode", &["navigate"]) && has(headers, "sec-fetch-dest", &["document"]);
+    if opens_page && !is_download { Ok(()) } else { is_own_site(headers) }
+}
+
+/// Refuses a request that a page of another site makes a browser send.
+fn is_own_site(headers: &HeaderMap) -> Result<(), RequestError> {
+    match has(headers, "sec-fetch-site", &["same-origin", "none"]) {
+        true => Ok(()),
+        false => Err(RequestError::CrossSite),
+    }
 }
 
 /// Answers a request of a signed-in browser.
@@ -168,6 +182,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "trash" if rest.is_empty() => trash::choose(click).await,
         "trash" => trash::show(click, place(click)?).await,
         "account" if rest.is_empty() => account::show(click).await,
+        "links" if rest.is_empty() => links::show(click).await,
         "explain" if rest.is_empty() => explain::show(click).await,
         area if rest.is_empty() => {
             administration::show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
@@ -192,6 +207,11 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
             let place = Place::read(rest, &click.visit.limits())?;
             files::change::submit(click, place).await
         }
+        "share" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            links::create(click, place).await
+        }
+        "links" => links::submit(click, rest).await,
         "trash" => {
             let place = Place::read(rest, &click.visit.limits())?;
             trash::submit(click, place).await
@@ -201,7 +221,7 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
     }
 }
 
-/// Answers the script of the console, which sends the token in a header.
+/// Answers the script of the console. The script sends the token against forged requests in a header, and not in a form.
 async fn of_script(click: Click<'_>, path: &str, body: Received) -> Answer {
     let shown = click.head.headers.get("x-csrf-token").and_then(|token| token.to_str().ok());
     let area = ["files/", "uploads/"].iter().find_map(|area| Some((*area, path.strip_prefix(*area)?)));

@@ -1,6 +1,6 @@
 //! The frame of every page: navigation, headers, and the small parts that all pages use.
 
-use crate::assets::{ICON, SCRIPT, STYLE};
+use crate::assets::{GUEST_SCRIPT, ICON, SCRIPT, STYLE};
 use crate::icons::Icon;
 use crate::section::Section;
 use enfilade_faces::browser::{NO_STORE, url};
@@ -52,7 +52,7 @@ pub(crate) enum Notice {
 
 /// The messages about actions that were done. Each message has a key, which is in the URL of the next page. The URL contains only the key. So a link
 /// cannot make a page show another text.
-const DONE: [(&str, &str); 12] = [
+const DONE: [(&str, &str); 14] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
     ("deleted", "Deleted."),
@@ -61,6 +61,8 @@ const DONE: [(&str, &str); 12] = [
     ("emptied", "The trash is empty."),
     ("uploaded", "Uploaded."),
     ("token-deleted", "The token was deleted. The next request with it is refused."),
+    ("link-ended", "The link was ended. The next request with it is refused."),
+    ("factor-removed", "The second factor was removed. The password alone is enough again."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),
     ("changed", "Done."),
@@ -112,6 +114,7 @@ fn document(title: &str, class: Option<&str>, body: &Markup) -> Markup {
                 link rel="stylesheet" href=(STYLE.url());
                 link rel="icon" href=(ICON.url()) type="image/svg+xml";
                 script src=(SCRIPT.url()) defer {}
+                @if class == Some(GUEST) { script src=(GUEST_SCRIPT.url()) defer {} }
             }
             body class=[class] { (body) }
         }
@@ -185,6 +188,20 @@ pub(crate) fn outside(status: StatusCode, title: &str, content: &Markup) -> Answ
         }
     };
     answer(status, document(title, Some("sign-in"), &body))
+}
+
+/// The class of the pages of links.
+const GUEST: &str = "guest";
+
+/// A page of a link, for a guest.
+pub(crate) fn guest(status: StatusCode, title: &str, content: &Markup) -> Answer {
+    let body = html! {
+        main #content tabindex="-1" {
+            div.brand { (Icon::Brand.show()) "Enfilade" }
+            (content)
+        }
+    };
+    answer(status, document(title, Some(GUEST), &body))
 }
 
 /// The hidden field of every form.

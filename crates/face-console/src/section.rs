@@ -8,6 +8,7 @@ use enfilade_facts::vocabulary::Privileges;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Files,
+    Links,
     Trash,
     Account,
     Explain,
@@ -23,6 +24,7 @@ impl Section {
     /// Every section, in the order of the navigation.
     pub(crate) const ALL: [Self; 10] = [
         Section::Files,
+        Section::Links,
         Section::Trash,
         Section::Account,
         Section::Explain,
@@ -59,6 +61,7 @@ impl Section {
         let audit = |path| Some((path, Privileges::SYS_AUDIT));
         match self {
             Section::Files => ("/console/", "Files", Icon::Folder, None),
+            Section::Links => ("/console/links", "Links", Icon::Share, None),
             Section::Trash => ("/console/trash", "Trash", Icon::Trash, None),
             Section::Account => ("/console/account", "Account", Icon::User, None),
             Section::Explain => ("/console/explain", "Explain", Icon::Question, None),

@@ -4,8 +4,8 @@
 use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};
 use enfilade_faces::browser::{
-    SignInForm, Target, change, check_origin, is_unauthorized, known, log_in, parameter, query, redirect,
-    set_cookie, sign_in_form, url, why_not,
+    Attempt, SignInForm, Target, change, check_origin, is_unauthorized, kept_receipt, known, log_in,
+    parameter, query, redirect, set_cookie, sign_in_form, url, why_not,
 };
 use enfilade_faces::credential::{CONSOLE_COOKIE, browser};
 use enfilade_faces::percent::form_pairs;
@@ -16,7 +16,7 @@ use enfilade_passage::{BrowserAsk, Credential, Refusal, Session, Visit, is_same_
 use hyper::header::{HOST, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Uri};
-use maud::html;
+use maud::{Markup, html};
 
 /// The page for signing in.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
@@ -93,9 +93,16 @@ fn own_target(text: &str) -> Option<Target> {
     Target::read(text).filter(|to| to.as_str().starts_with("/console/") && !to.as_str().starts_with(SIGN_IN))
 }
 
-fn form(status: StatusCode, to: Option<&Target>, user: &str, problem: Option<&str>) -> Answer {
+/// The page with the form. If `receipt` is given, the form asks for the code.
+fn form(
+    status: StatusCode,
+    to: Option<&Target>,
+    user: &str,
+    problem: Option<&str>,
+    receipt: Option<&str>,
+) -> Answer {
     let hidden: Vec<(&str, &str)> = to.iter().map(|to| ("to", to.as_str())).collect();
-    let form = sign_in_form(&SignInForm { action: SIGN_IN, hidden: &hidden, user, problem });
+    let form = sign_in_form(&SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt });
     page::outside(status, "Sign in", &form)
 }
 
@@ -119,51 +126,59 @@ pub(crate) async fn sign_in(
         let pairs = query(&head.uri);
         let to = parameter(&pairs, "to").and_then(own_target);
         let is_in = signed_in(faces, connection, &head.headers, trace).await?.is_some();
-        return Ok(if is_in { proceed(to) } else { form(StatusCode::OK, to.as_ref(), "", None) });
+        return Ok(if is_in { proceed(to) } else { form(StatusCode::OK, to.as_ref(), "", None, None) });
     }
     is_own_origin(connection, &head)?;
     let body = collect_form(body, &faces.limits()).await?;
     const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let to = parameter(&pairs, "to").and_then(own_target);
+    let user = parameter(&pairs, "user").unwrap_or_default().trim();
     match issue(faces, connection, &pairs, trace).await {
-        Ok(session) => {
+        Ok(Issued::NeedsCode(receipt)) => Ok(form(StatusCode::OK, to.as_ref(), user, None, Some(&receipt))),
+        Ok(Issued::Session(session)) => {
             connection.anonymous.release();
             // The browser gets a new cookie and forgets its old session. So the old session must not stay valid.
             end_other(faces, connection, &head.headers, trace).await;
-            let stored = {
-                let session = session.clone();
-                change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?
-            };
+            let stored = change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?;
             let seconds = stored.expires_at.saturating_sub(faces.house().now().unix_seconds);
             let mut answer = proceed(to);
             set_cookie(&mut answer, CONSOLE_COOKIE, &stored.cookie, seconds);
             Ok(answer)
         }
         Err(Failure::Refused(refusal)) => {
-            let user = parameter(&pairs, "user").unwrap_or_default().trim();
-            let Some(why) = why_not(&refusal) else { return Err(refusal.into()) };
+            let Some(why) = why_not(&refusal, &pairs) else { return Err(refusal.into()) };
+            let receipt = kept_receipt(&pairs, &refusal);
             trace.failed(&Failure::Refused(refusal));
             // The status is not 401, because a browser would show its own dialog for a password after a 401.
-            Ok(form(StatusCode::FORBIDDEN, to.as_ref(), user, Some(why)))
+            Ok(form(StatusCode::FORBIDDEN, to.as_ref(), user, Some(why), receipt))
         }
         Err(other) => Err(other),
     }
 }
 
-/// Issues a session for the console. The user needs a password, and a passcode if the account needs one. No token, ticket or other session is
-/// accepted.
+/// The result of a form of the page for signing in.
+enum Issued {
+    Session(Box<Session>),
+    /// The password is right, and the account needs a code. The text is the receipt for the password.
+    NeedsCode(String),
+}
+
+/// Issues a session for the console. The user needs a password, and a code if the account needs one. No token, ticket or other session is accepted.
 async fn issue(
     faces: &Faces,
     connection: &Connection,
     pairs: &[(String, String)],
     trace: &mut Trace,
-) -> Result<Session, Failure> {
-    let arrival = log_in(faces, connection, pairs, trace).await?;
+) -> Result<Issued, Failure> {
+    let arrival = match log_in(faces, connection, pairs, trace).await? {
+        Attempt::Complete(arrival) => arrival,
+        Attempt::NeedsCode(receipt) => return Ok(Issued::NeedsCode(receipt)),
+    };
     trace.event.authid = arrival.authid().to_word();
     // Each sign-in is a change of the facts. So the number of sign-ins is limited.
     faces.house().count_code(&arrival.user())?;
-    Ok(trace.admitted(arrival.sign_in(Audience::Console)).await?)
+    Ok(Issued::Session(Box::new(trace.admitted(arrival.sign_in(Audience::Console)).await?)))
 }
 
 /// Ends the session that the browser had before.
@@ -194,11 +209,19 @@ pub(crate) async fn leave(faces: &Faces, visit: &Visit, trace: &Trace) -> Result
 
 /// The response after a change of the password, which ended all sessions of the user.
 pub(crate) fn changed_password() -> Answer {
+    signed_out(
+        "Password changed",
+        &html! { p { "The password was changed, and all sessions of the account have ended." } },
+    )
+}
+
+/// The response after a change that ended all sessions of the user.
+pub(crate) fn signed_out(title: &str, what: &Markup) -> Answer {
     let content = html! {
-        p { "The password was changed, and all sessions of the account have ended." }
+        (what)
         p { a.button.main href=(SIGN_IN) { "Sign in" } }
     };
-    let mut answer = page::outside(StatusCode::OK, "Password changed", &content);
+    let mut answer = page::outside(StatusCode::OK, title, &content);
     set_cookie(&mut answer, CONSOLE_COOKIE, "", 0);
     answer
 }

@@ -8,6 +8,7 @@ use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ResourceRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_passcode, use_trust,
 };
+use enfilade_admin::second_factor_of;
 use enfilade_faces::{Connection, Faces, Failure, RequestError, Trace, status_of};
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{RequestId, Secret, TrustId, UserId, Word};
@@ -209,7 +210,8 @@ async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) ->
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. It is judged like a login, with the same delays.
+/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. If the user has a second factor, the call also needs a code,
+/// in the field `passcode`. The current password is judged like a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,
@@ -235,6 +237,10 @@ pub(super) async fn change_password(
         )) => *user,
         Err(refusal) => return Err(refusal.into()),
     };
+    if second_factor_of(house.source(), &id)?.is_some() {
+        // With a second factor, the old password alone is not enough. Keystone has no second factor, and so no name for this field.
+        passcode(faces, (said, secret(given, "passcode")?), Some(id), from, trace).await?;
+    }
     connection.anonymous.release();
     let (faces, request) = (faces.clone(), trace.event.id);
     let done = tokio::task::spawn_blocking(move || {

@@ -59,6 +59,13 @@ fixed! {
     /// Longest comment, in bytes.
     pub const COMMENT_BYTES_MAX: usize = 1024;
 
+    /// Longest name of a link with which people share a file or folder, in characters.
+    pub const LINK_NAME_CHARS_MAX: usize = 100;
+    /// Most downloads or uploads that the maker of a link can allow, if the maker limits their number.
+    pub const LINK_USES_MAX: u32 = 1_000_000;
+    /// How long a guest need not enter the password of a link again, in seconds.
+    pub const LINK_PASS_SECONDS: i64 = 3600;
+
     /// Longest path inside a datastore, in bytes.
     pub const PATH_BYTES_MAX: usize = 4096;
     /// Longest single name in a path, in bytes.
@@ -133,6 +140,17 @@ fixed! {
     pub const CREDENTIALS_OF_LOGIN_MAX: usize = 1024;
     /// Shortest secret of a credential of type `totp`, in bytes. A credential with a shorter secret is ignored.
     pub const TOTP_SECRET_BYTES_MIN: usize = 10;
+    /// How many time steps before and after the present one the codes of a second factor are accepted (RFC 6238, section 5.2: at most one step for
+    /// the delay of the network). A step has 30 seconds.
+    pub const SECOND_FACTOR_STEPS: u64 = 1;
+    /// Length of the secret of a second factor, in bytes (RFC 4226, section 4, R6: 20 bytes are recommended).
+    pub const SECOND_FACTOR_SECRET_BYTES: usize = 20;
+    /// How many recovery codes a user gets with a second factor. Each can be used once.
+    pub const RECOVERY_CODES: usize = 10;
+    /// Digits of a recovery code: 53 random bits, which nobody can guess with five attempts in ten minutes.
+    pub const RECOVERY_CODE_DIGITS: usize = 16;
+    /// How long a user may take from the beginning of the set-up of a second factor to its first code, in seconds.
+    pub const ENROLMENT_SECONDS: i64 = 900;
     /// Lifetime of a receipt (the proof of some methods of a login), in seconds.
     pub const RECEIPT_SECONDS: i64 = 300;
 

@@ -1,4 +1,4 @@
-//! The tables: the keys and the records of each.
+//! The tables, with the keys and the records of each table.
 //!
 //! Records refer to each other by id. The names of domains, users, groups and tokens are separate records ([`Name`]). So if a name is deleted and
 //! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
@@ -23,6 +23,7 @@ mod grant_key;
 mod grants;
 mod identities;
 mod leaving;
+mod links;
 mod log;
 mod memberships;
 mod names;
@@ -33,6 +34,7 @@ mod policies;
 mod projects;
 mod reverse;
 mod revocations;
+mod second_factors;
 mod sids;
 mod taking;
 mod trusts;
@@ -61,6 +63,7 @@ pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};
 pub use identities::{Domain, Group, Password, User};
 pub use leaving::{Leaving, LeavingKey};
+pub use links::{Link, LinkPlace, LinkRights};
 pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind, called};
@@ -71,6 +74,7 @@ pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
+pub use second_factors::{SealedSecret, SecondFactor};
 pub use sids::{KnownKey, SidSpace, SidSpaceKey};
 pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;
@@ -212,7 +216,8 @@ facts!(
     AccessRule,
     Application,
     ApplicationHost,
-    BrowserSession
+    BrowserSession,
+    SecondFactor
 );
 
 /// The key of a record.

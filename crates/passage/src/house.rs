@@ -34,7 +34,7 @@ pub struct SessionTerms {
     pub token_seconds: i64,
     /// How many seconds after its expiry a service can still validate a token.
     pub expired_seconds: i64,
-    /// The number of previous time steps with accepted passcodes. The passcode of the present time step is always accepted.
+    /// For how many previous time steps the server still accepts the passcodes. The passcode of the present time step is always accepted.
     pub passcode_steps: u64,
 }
 
@@ -113,7 +113,8 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of session tokens, and the index of revocations.
     pub(crate) sessions: SessionState,
-    /// Sessions may be issued up to this second. This process waited for the change that says so, and after that wait every server obeys the change.
+    /// Sessions may be issued up to this second. This process has waited until all members of the fleet know the change that moved the horizon to
+    /// this second.
     pub(crate) issues_until: AtomicI64,
     /// A memo of the states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
@@ -134,7 +135,7 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// The member of the fleet that serves the datastores without a home, if it is another machine.
+    /// The member of the fleet that serves the datastores without a home, if this member is another machine.
     pub fn datastores_at(&self) -> Option<String> {
         self.parts.place.elsewhere(None).map(Cow::into_owned)
     }

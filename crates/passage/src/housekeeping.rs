@@ -42,8 +42,8 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts the content of each datastore with a quota again, because other processes may have changed it. A datastore that was never counted is
-    /// skipped.
+    /// Counts the content of each datastore with a quota again, because other processes may have changed the content. A datastore that was never
+    /// counted is skipped.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();

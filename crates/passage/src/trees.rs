@@ -189,7 +189,7 @@ impl Stay {
         Ok(walk.enter(&permit, path.clone(), node.clone(), carried)?)
     }
 
-    /// Calls `see` for everything in a tree, and with [`Met::Leave`] at the end of each directory. The first refusal ends the walk.
+    /// Calls `see` for everything in a tree, and with [`Met::Leave`] at the end of each directory. The first refusal ends the tree walk.
     pub(crate) fn each_member(
         &mut self,
         path: &StorePath,
@@ -224,8 +224,8 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // The walk skips entries that are never listed, such as links and sockets. This call refuses a directory with an entry that the walk
-            // skips.
+            // The tree walk skips entries that are never listed, such as links and sockets. This call refuses a directory with an entry that the tree
+            // walk skips.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {

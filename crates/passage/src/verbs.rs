@@ -81,7 +81,9 @@ impl Stay {
         // checked and not reserved.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
+        let bytes_max = self.principal().link.as_ref().and_then(|link| link.upload_bytes);
         if let Some(bytes) = expected {
+            fits_link(bytes_max, bytes)?;
             reservation.iter().try_for_each(|reservation| reservation.fits(bytes))?;
             upload.fits(bytes)?;
         }
@@ -94,9 +96,23 @@ impl Stay {
             reservation,
             tokens: Vec::new(),
             expected,
+            bytes_max,
             ready: 0,
             counted: 0,
         })
+    }
+
+    /// Checks that the visitor may create files in a directory. The visitor need not see the directory.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
+    pub fn may_add_files(&mut self, directory: &StorePath) -> Result<(), Refusal> {
+        let node = self.reach(directory, Blocking)?;
+        let made = self.may_create_in(directory, &node, NodeKind::File).map(drop);
+        match node.kind() {
+            NodeKind::Directory => made,
+            NodeKind::File => made.and(Err(Content::ParentAbsent(directory.to_string()).into())),
+        }
     }
 
     /// Makes a directory.
@@ -240,6 +256,14 @@ impl Reading {
     }
 }
 
+/// Checks that a file is not larger than the link of a guest allows.
+fn fits_link(bytes_max: Option<u64>, bytes: u64) -> Result<(), Content> {
+    match bytes_max {
+        Some(quota) if bytes > quota => Err(Content::OverQuota { quota, used: 0 }),
+        _ => Ok(()),
+    }
+}
+
 /// A file that a client writes. No part of the file is visible until [`Uploading::finish`].
 pub struct Uploading {
     stay: Stay,
@@ -253,6 +277,8 @@ pub struct Uploading {
     tokens: Vec<LockToken>,
     /// The size in bytes that the client announced; `None` if the client announced no size.
     expected: Option<u64>,
+    /// The largest size that the link of a guest allows, in bytes.
+    bytes_max: Option<u64>,
     /// The number of bytes for which space is reserved.
     ready: u64,
     /// The number of bytes that were counted in the quota before, because they came from an unfinished upload.
@@ -309,7 +335,9 @@ impl Uploading {
         if !self.stay.unchanged() {
             self.ask_again()?;
         }
-        self.make_room(self.upload.bytes().saturating_add(bytes.len() as u64))?;
+        let all = self.upload.bytes().saturating_add(bytes.len() as u64);
+        fits_link(self.bytes_max, all)?;
+        self.make_room(all)?;
         Ok(self.upload.write(bytes)?)
     }
 

@@ -83,7 +83,7 @@ pub struct TestHouse {
     pub clock: FixedClock,
     /// The files that people edit.
     pub files: FileSet,
-    /// Receives the tokens whose hashes are to be upgraded.
+    /// Receives the tokens that need a new hash: the slow hash of such a token is to be replaced by a fast hash.
     pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,

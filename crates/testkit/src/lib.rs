@@ -18,6 +18,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
 
+pub mod authenticator;
 mod clock;
 mod connection;
 mod context;

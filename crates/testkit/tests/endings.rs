@@ -184,7 +184,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The kind of session that ends, the roles that it keeps, and a function that undoes the change, if that is possible.
+/// The kind of session that ends, the roles that the session keeps, and a function that undoes the change, if the change can be undone.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {
@@ -206,6 +206,14 @@ fn take(what: &str, world: &World) -> Taken {
                 let password = Secret::new(password.as_bytes()).unwrap();
                 enfilade_admin::set_password(&ctx, &world.ann.0, &password).unwrap();
             }
+            ("in person", &[], undo(|_| {}))
+        }
+        "a user confirms a second factor in the console" => {
+            let (key, now) = (hash_key(), world.house.clock.now().unix_seconds);
+            let secret = enfilade_admin::begin_second_factor(&ctx, &key, &world.ann.1).unwrap();
+            let code = enfilade_testkit::authenticator::code_at(&secret.base32(), now);
+            let code = Secret::new(code.as_bytes()).unwrap();
+            enfilade_admin::confirm_second_factor(&ctx, &key, &world.ann.1, &code).unwrap();
             ("in person", &[], undo(|_| {}))
         }
         "an expired user gets a later expiry date" => {
@@ -485,7 +493,7 @@ fn ways_in_are_refused_as_logins_are() {
     }
 }
 
-/// The roles of an access token are those that its user still has, as in Keystone.
+/// An access token gives only the delegated roles that its user still has, as in Keystone.
 #[test]
 fn an_access_token_gives_the_roles_that_its_user_has() {
     let world = World::new();

@@ -1,7 +1,7 @@
 //! `enfilade user`.
 
 use super::{changes, defined_in, enabled, keeping_administrators, or_dash, set_or_removed, similar, until};
-use crate::cli::User;
+use crate::cli::{SecondFactorAction, User};
 use crate::clock;
 use crate::example::without_users;
 use crate::home::Home;
@@ -55,6 +55,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &changes(&format!("user {user}"), parts));
         }
         User::Access { user } => super::access::run(home, &user, json)?,
+        User::SecondFactor { user, action } => return second_factor(home, &user, action, json),
         User::Remove { user, force } => {
             let at = keeping_administrators(home, force, |ctx| Ok(enfilade_admin::remove_user(ctx, &user)?))?;
             if user == first_start::admin()? {
@@ -111,6 +112,31 @@ fn passwd(home: &Home, user: &Userid, password_stdin: bool, json: bool) -> anyho
     let text = match refused {
         None => format!("user {user} has a new password{stay}"),
         Some(why) => format!("user {user} has a new password, but cannot log in: {why}"),
+    };
+    output::done(json, &value, &text);
+    Ok(())
+}
+
+fn second_factor(home: &Home, user: &Userid, action: SecondFactorAction, json: bool) -> anyhow::Result<()> {
+    if action == SecondFactorAction::Reset {
+        let at = enfilade_admin::reset_second_factor(&home.change_context(), user)?;
+        let value = json!({ "user": user.to_string(), "second_factor": false, "revision": at.revision.0 });
+        let text = format!("user {user} has no second factor any more: the password alone is enough");
+        output::done(json, &value, &text);
+        return Ok(());
+    }
+    let found = enfilade_admin::second_factor_named(home.source(), user)?;
+    let value = json!({
+        "user": user.to_string(), "second_factor": found.is_some(), "since": found.map(|found| found.since),
+        "recovery_codes": found.map(|found| found.recovery_codes),
+    });
+    let text = match found {
+        Some(found) => format!(
+            "user {user} has a second factor since {}, and {} left",
+            output::time(found.since),
+            output::counted(found.recovery_codes, "recovery code", "recovery codes")
+        ),
+        None => format!("user {user} has no second factor"),
     };
     output::done(json, &value, &text);
     Ok(())

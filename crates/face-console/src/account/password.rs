@@ -48,19 +48,8 @@ pub(super) async fn change(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         return Err(said("the two new passwords differ"));
     }
     let user = click.user();
-    let asked = password(&user.to_string(), present).zip(Secret::new(present)).zip(Secret::new(new));
-    let Some((((ask, named), old), new)) = asked else {
-        return Err(said("a password has 1 to 511 bytes, and no NUL byte"));
-    };
-    let from = click.connection.peer.ip();
-    match click.faces.arc_house().arrive(&Credential::NamedSecret(ask, named), from).await {
-        Ok(arrival) if arrival.user() == click.visit.principal().user => {}
-        Ok(_) => return Err(said("the present password is wrong")),
-        Err(refusal @ Refusal::Identity(_)) if enfilade_faces::browser::is_unauthorized(&refusal) => {
-            return Err(said("the present password is wrong"));
-        }
-        Err(refusal) => return Err(refusal.into()),
-    }
+    let Some(new) = Secret::new(new) else { return Err(said(NO_PASSWORD)) };
+    let old = prove_password(click, present).await?;
     let permit =
         click.permit("/access/users", Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))?;
     let id = click.visit.principal().user;
@@ -86,6 +75,23 @@ pub(super) async fn change(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         })
         .await?;
     Ok(session::changed_password())
+}
+
+const NO_PASSWORD: &str = "a password has 1 to 511 bytes, and no NUL byte";
+
+/// Checks the present password of the user, with the same delays as a login.
+pub(super) async fn prove_password(click: &Click<'_>, present: &[u8]) -> Result<Secret, Trouble> {
+    let asked = password(&click.user().to_string(), present).zip(Secret::new(present));
+    let Some(((ask, named), present)) = asked else { return Err(said(NO_PASSWORD)) };
+    let from = click.connection.peer.ip();
+    match click.faces.arc_house().arrive(&Credential::NamedSecret(ask, named), from).await {
+        Ok(arrival) if arrival.user() == click.visit.principal().user => Ok(present),
+        Ok(_) => Err(said("the present password is wrong")),
+        Err(refusal @ Refusal::Identity(_)) if enfilade_faces::browser::is_unauthorized(&refusal) => {
+            Err(said("the present password is wrong"))
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
 }
 
 /// Whether the account has the option of the Identity API that forbids the user to change the password.

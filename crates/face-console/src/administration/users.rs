@@ -6,7 +6,8 @@ use crate::icons::Icon;
 use crate::page::{command, csrf_field, time, time_or_never};
 use crate::section::Section;
 use enfilade_admin::{
-    AssignmentSummary, GroupSummary, NewUser, TokenSummary, UserEdit, UserSummary, keystone,
+    AssignmentSummary, GroupSummary, NewUser, SecondFactorState, TokenSummary, UserEdit, UserSummary,
+    keystone,
 };
 use enfilade_faces::browser::{failure_of_change, parameter, url};
 use enfilade_faces::{Answer, Failure, RequestError, blocking_failure};
@@ -111,20 +112,21 @@ struct Belongings {
     groups: Vec<GroupSummary>,
     roles: Vec<AssignmentSummary>,
     tokens: Vec<TokenSummary>,
+    factor: Option<SecondFactorState>,
 }
 
 async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failure> {
-    let (faces, name) = (click.faces.clone(), user.userid.clone());
-    // The paths of roles contain names of folders. So they need the privilege that the pages of roles and
-    // groups need.
+    let (faces, name, id) = (click.faces.clone(), user.userid.clone(), user.id);
+    // The paths of roles contain names of folders. So the roles are shown only to a user with the privilege that the pages of roles and groups need.
     let sees_roles = click.holds("/access/acl", Privileges::SYS_AUDIT);
     let belongings = blocking_failure(click.visit.share(), move || {
         let read = || {
             let source = faces.house().source();
             let userid = name.parse::<Userid>()?;
             let tokens = enfilade_admin::list_tokens(source, Some(&userid))?;
+            let factor = enfilade_admin::second_factor_of(source, &id)?;
             if !sees_roles {
-                return Ok(Belongings { groups: Vec::new(), roles: Vec::new(), tokens });
+                return Ok(Belongings { groups: Vec::new(), roles: Vec::new(), tokens, factor });
             }
             let mut groups = enfilade_admin::list_groups(source)?;
             groups.retain(|group| group.members.contains(&name));
@@ -134,7 +136,7 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
                 let is_of_group = groups.iter().any(|group| group.group == role.who);
                 role.who == name || role.who.starts_with(&token) || is_of_group
             });
-            Ok(Belongings { groups, roles, tokens })
+            Ok(Belongings { groups, roles, tokens, factor })
         };
         read().map_err(failure_of_change)
     });
@@ -142,7 +144,8 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
     Ok(click.page(Section::Users, &user.userid, &content))
 }
 
-fn page(click: &Click<'_>, user: &UserSummary, Belongings { groups, roles, tokens }: &Belongings) -> Markup {
+fn page(click: &Click<'_>, user: &UserSummary, belongings: &Belongings) -> Markup {
+    let Belongings { groups, roles, tokens, factor } = belongings;
     let (now, word) = (click.now(), shell_word(&user.userid));
     let button = |action: &str, label: &str, class: &str, ask: Option<String>| {
         html! {
@@ -160,6 +163,9 @@ fn page(click: &Click<'_>, user: &UserSummary, Belongings { groups, roles, token
             div.bar {
                 @if user.enabled { (button("disable", "Disable", "", None)) } @else { (button("enable", "Enable", "main", None)) }
                 (button("end-sessions", "End all sessions", "", None))
+                @if factor.is_some() {
+                    (button("reset-second-factor", "Reset second factor", "", Some(format!("Reset the second factor of {}? Then the password alone is enough.", user.userid))))
+                }
                 (button("remove", "Remove", "danger", Some(format!("Remove {} with all tokens and roles?", user.userid))))
             }
         }
@@ -169,6 +175,12 @@ fn page(click: &Click<'_>, user: &UserSummary, Belongings { groups, roles, token
                 dt { "Expires" } dd { (time_or_never(user.expires)) }
                 dt { "Password" } dd {
                     @if !user.has_password { "none" } @else if user.password_until == 0 { "set" } @else { "set, until " (time(user.password_until)) }
+                }
+                dt { "Second factor" } dd {
+                    @match factor {
+                        Some(state) => { "since " (time(state.since)) ", " (state.recovery_codes) " recovery codes left" },
+                        None => span.weak { "none" },
+                    }
                 }
                 dt { "Groups" } dd {
                     @if groups.is_empty() { span.weak { "none" } }
@@ -201,6 +213,7 @@ fn page(click: &Click<'_>, user: &UserSummary, Belongings { groups, roles, token
             format!("enfilade user disable {word}"),
             format!("enfilade session end {word}"),
             format!("enfilade user passwd {word}"),
+            format!("enfilade user second-factor {word} reset"),
             format!("enfilade user remove {word}"),
         ]))
     }
@@ -229,6 +242,9 @@ pub(crate) async fn act(click: &mut Click<'_>, action: &str) -> Result<String, T
         "enable" => click.change(permit, move |ctx| enfilade_admin::set_user(ctx, &at, &edit(true))).await?,
         "disable" => {
             click.change(permit, move |ctx| enfilade_admin::set_user(ctx, &at, &edit(false))).await?
+        }
+        "reset-second-factor" => {
+            click.change(permit, move |ctx| enfilade_admin::reset_second_factor(ctx, &at)).await?
         }
         "end-sessions" => end_sessions(click, permit, at).await?,
         "remove" => {

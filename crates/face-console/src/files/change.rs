@@ -119,6 +119,14 @@ async fn rename(click: &mut Click<'_>, place: &Place) -> Done {
     Ok((after.url("files"), Told::Done("moved")))
 }
 
+/// The house, and the time at which the work of a form must end. A form may change several trees; the time limit for one tree applies to all these
+/// trees together.
+fn until(click: &Click<'_>) -> (Arc<House>, u64) {
+    let house = Arc::clone(click.faces.arc_house());
+    let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
+    (house, end)
+}
+
 /// Moves files and folders of one datastore.
 async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePath)]) -> Result<(), Trouble> {
     let (visit, datastore, moves) = (click.visit.clone(), place.datastore.clone(), moves.to_vec());
@@ -225,7 +233,7 @@ async fn move_picked(click: &mut Click<'_>, place: &Place) -> Done {
     if to.is_empty() {
         return Err(said("enter the folder to which the selected entries are moved"));
     }
-    // A folder that does not begin with a slash is relative to this folder.
+    // A path that does not begin with a slash is relative to this folder.
     let inside = Place { path: place.path.join("x").unwrap_or_default(), ..place.clone() };
     let folder = if to == "/" { StorePath::root() } else { goal(&inside, &to)? };
     let moves: Result<Vec<_>, _> =

@@ -5,6 +5,7 @@ use super::row::Row;
 use super::{crumbs, search};
 use crate::click::Click;
 use crate::icons::Icon;
+use crate::links;
 use crate::page::{bytes, command, csrf_field, empty, time};
 use crate::place::Place;
 use crate::section::Section;
@@ -163,6 +164,7 @@ fn content(click: &Click<'_>, place: &Place, folder: &Folder, order: Order) -> M
                 }
                 @if adds_folders { (new_folder(click, place)) }
                 a.button href=(place.url("zip")) download { (Icon::Archive.show()) "Download as zip" }
+                @if folder.rights.is_some() { (links::form(click, place, adds_files)) }
                 (more(click, place))
             }
         }

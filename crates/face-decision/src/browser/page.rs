@@ -142,9 +142,16 @@ mod tests {
     #[test]
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
-        let form = SignInForm { action: evil, hidden: &[("to", evil)], user: evil, problem: Some(evil) };
+        let form = |receipt| SignInForm {
+            action: evil,
+            hidden: &[("to", evil)],
+            user: evil,
+            problem: Some(evil),
+            receipt,
+        };
         for page in [
-            sign_in(StatusCode::OK, Some(evil), &form),
+            sign_in(StatusCode::OK, Some(evil), &form(None)),
+            sign_in(StatusCode::OK, Some(evil), &form(Some(evil))),
             signed_in(evil),
             signed_out(evil),
             not_finished(evil),

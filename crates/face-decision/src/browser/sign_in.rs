@@ -3,8 +3,8 @@
 use super::{FINISH, SIGN_IN, answered, page};
 use enfilade_admin::{BrowserAt, application_of, issue_code, store_sign_in};
 use enfilade_faces::browser::{
-    SignInForm, Target, change, check_origin, is_unauthorized, known, log_in, opens_page, parameter, query,
-    redirect, set_cookie, target, url, why_not,
+    Attempt, SignInForm, Target, change, check_origin, is_unauthorized, kept_receipt, known, log_in,
+    opens_page, parameter, query, redirect, set_cookie, target, url, why_not,
 };
 use enfilade_faces::credential::{SIGN_IN_COOKIE, browser};
 use enfilade_faces::percent::form_pairs;
@@ -46,7 +46,7 @@ struct Origin {
     to: Target,
 }
 
-/// The fields of the form, which the browser sends again.
+/// The parameters of the link, or the fields of the form. The form repeats the parameters of the link as hidden fields.
 type Fields = [(String, String)];
 
 impl Origin {
@@ -91,10 +91,11 @@ async fn show(
 ) -> Result<Answer, Failure> {
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
-    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie.
+    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie. So the session counts only
+    // if the browser opens the page.
     match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page(&head.headers)) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
-        None => Ok(form(origin.as_ref(), &pairs, "", None)),
+        None => Ok(form(origin.as_ref(), &pairs, "", None, None)),
     }
 }
 
@@ -135,13 +136,20 @@ async fn proceed(
     Ok(redirect(&url(&before, &[("code", &code), ("to", origin.to.as_str())])))
 }
 
-fn form(origin: Option<&Origin>, pairs: &Fields, user: &str, problem: Option<(StatusCode, &str)>) -> Answer {
+/// The page with the form. If `receipt` is given, the form asks for the code.
+fn form(
+    origin: Option<&Origin>,
+    pairs: &Fields,
+    user: &str,
+    problem: Option<(StatusCode, &str)>,
+    receipt: Option<&str>,
+) -> Answer {
     let kept = |name| origin.and(parameter(pairs, name)).map(|value| (name, value));
     let hidden: Vec<(&str, &str)> = ["host", "state", "to"].into_iter().filter_map(kept).collect();
     let to = origin.map(|origin| origin.url.as_str());
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
     let problem = problem.map(|(_, problem)| problem);
-    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem })
+    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt })
 }
 
 async fn submit(
@@ -158,7 +166,8 @@ async fn submit(
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
     match log_in(faces, connection, &pairs, trace).await {
-        Ok(arrival) => {
+        Ok(Attempt::NeedsCode(receipt)) => Ok(form(origin.as_ref(), &pairs, user, None, Some(&receipt))),
+        Ok(Attempt::Complete(arrival)) => {
             connection.anonymous.release();
             trace.event.authid = arrival.authid().to_word();
             let session = trace.admitted(arrival.sign_in(Audience::SignIn)).await;
@@ -188,8 +197,9 @@ fn again(
     refusal: Refusal,
     trace: &mut Trace,
 ) -> Result<Answer, Failure> {
-    let Some(why) = why_not(&refusal) else { return Err(refusal.into()) };
+    let Some(why) = why_not(&refusal, pairs) else { return Err(refusal.into()) };
+    let receipt = kept_receipt(pairs, &refusal);
     trace.failed(&Failure::Refused(refusal));
     // The status is not 401, because a browser would show its own dialog for a password after a 401.
-    Ok(form(origin, pairs, user, Some((StatusCode::FORBIDDEN, why))))
+    Ok(form(origin, pairs, user, Some((StatusCode::FORBIDDEN, why)), receipt))
 }

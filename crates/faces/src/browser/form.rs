@@ -1,4 +1,4 @@
-//! The form for signing in.
+//! The form for signing in. It has two steps, so that only a person who knows the password learns that the account needs a code.
 
 use maud::{Markup, html};
 
@@ -13,26 +13,45 @@ pub struct SignInForm<'a> {
     pub user: &'a str,
     /// The reason why the last attempt failed.
     pub problem: Option<&'a str>,
+    /// The proof of the right password; `None` if the form asks for the password.
+    pub receipt: Option<&'a str>,
 }
 
 /// The form. Above the form, the page shows the reason why the last attempt failed.
 pub fn sign_in_form(form: &SignInForm<'_>) -> Markup {
-    let SignInForm { action, hidden, user, problem } = form;
+    let SignInForm { action, hidden, user, problem, receipt } = form;
     html! {
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
         form method="post" action=(action) {
             @for (name, value) in *hidden { input type="hidden" name=(name) value=(value); }
-            label for="user" { "User" }
-            input #user name="user" value=(user) autocomplete="username" autocapitalize="none" spellcheck="false"
-                required autofocus[user.is_empty()];
-            label for="password" { "Password" }
-            input #password type="password" name="password" autocomplete="current-password" required
-                autofocus[!user.is_empty()];
-            label for="passcode" { "Passcode" }
-            input #passcode name="passcode" inputmode="numeric" autocomplete="one-time-code"
-                aria-describedby="about-passcode";
-            p #about-passcode.weak { "Leave this empty if your account does not use an authenticator app." }
+            @match receipt {
+                Some(receipt) => (code_fields(user, receipt)),
+                None => (password_fields(user)),
+            }
             button { "Sign in" }
         }
+    }
+}
+
+fn password_fields(user: &str) -> Markup {
+    html! {
+        label for="user" { "User" }
+        input #user name="user" value=(user) autocomplete="username" autocapitalize="none" spellcheck="false"
+            required autofocus[user.is_empty()];
+        label for="password" { "Password" }
+        input #password type="password" name="password" autocomplete="current-password" required
+            autofocus[!user.is_empty()];
+    }
+}
+
+fn code_fields(user: &str, receipt: &str) -> Markup {
+    html! {
+        input type="hidden" name="user" value=(user);
+        input type="hidden" name="receipt" value=(receipt);
+        p { "The password of " strong { (user) } " is right." }
+        label for="passcode" { "Code" }
+        input #passcode name="passcode" inputmode="numeric" autocomplete="one-time-code" required autofocus
+            aria-describedby="about-passcode";
+        p #about-passcode.weak { "Enter the code that your authenticator app shows, or a recovery code." }
     }
 }

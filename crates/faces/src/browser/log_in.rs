@@ -1,4 +1,5 @@
-//! Checks the name, the password and the passcode that a person entered in the form for signing in.
+//! Checks the name, the password and the code that a person entered in the form for signing in. A program can send all of them at once. A person sends
+//! the password first, and gets a receipt for it if the account needs a code. The second form sends the receipt and the code.
 
 use super::{change, is_unauthorized, parameter};
 use crate::connection::Connection;
@@ -7,11 +8,28 @@ use crate::faces::Faces;
 use crate::request_error::Failure;
 use crate::trace::Trace;
 use enfilade_admin::keystone::use_passcode;
-use enfilade_facts::vocabulary::{Secret, Word};
-use enfilade_passage::{Arrival, Credential, IdentityRefusal, Refusal, SecretAsk};
+use enfilade_facts::vocabulary::{Secret, UserId, Word};
+use enfilade_passage::{Arrival, Credential, IdentityRefusal, Passcode, Refusal, SecretAsk, SessionAsk};
 use std::net::IpAddr;
 
-/// Checks the password, and the passcode if there is one, in the fields of a form.
+/// How far the person came.
+pub enum Attempt {
+    /// Everything that the form asked for is right.
+    Complete(Box<Arrival>),
+    /// The password is right, and the account needs a code. The text is a secret: it stands for the password for five minutes.
+    NeedsCode(String),
+}
+
+impl std::fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Attempt::Complete(_) => "Complete",
+            Attempt::NeedsCode(_) => "NeedsCode",
+        })
+    }
+}
+
+/// Checks the password in the fields of a form, or the receipt for it, and the code if there is one.
 ///
 /// # Errors
 /// The refusal of door 2. [`why_not`] returns the sentence for the person.
@@ -20,51 +38,83 @@ pub async fn log_in(
     connection: &Connection,
     pairs: &[(String, String)],
     trace: &mut Trace,
-) -> Result<Arrival, Failure> {
+) -> Result<Attempt, Failure> {
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let user = parameter(pairs, "user").unwrap_or_default().trim();
-    let shown = parameter(pairs, "password").unwrap_or_default();
-    let (ask, named) = password(user, shown.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    let value = |name| parameter(pairs, name).unwrap_or_default();
+    let user = value("user").trim();
+    let code: String = value("passcode").chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+    if let Some(receipt) = parameter(pairs, "receipt") {
+        let token = Secret::new(receipt.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+        let receipt = house.read_receipt(&SessionAsk { token })?;
+        let (ask, named) = password(user, code.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+        trace.event.authid = named.clone();
+        let given = (ask, named.clone());
+        let passcode = passcode(faces, Some(receipt.user()), given, from, trace).await?;
+        let arrival = house.arrive_by_passcode(passcode, named).with_receipt(receipt)?;
+        return Ok(Attempt::Complete(Box::new(arrival)));
+    }
+    let (ask, named) = password(user, value("password").as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
     trace.event.authid = named.clone();
     let authid = ask.authid.clone();
     let credential = Credential::NamedSecret(ask, named.clone());
     let arrival = trace.admitted(house.arrive(&credential, from)).await?;
-    let passcode = parameter(pairs, "passcode").unwrap_or_default();
-    let passcode: String = passcode.chars().filter(|c| !c.is_whitespace()).collect();
-    if passcode.is_empty() {
-        return Ok(arrival);
+    if code.is_empty() {
+        return ask_for_code(arrival).await;
     }
-    let secret = Secret::new(passcode.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    let secret = Secret::new(code.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
     let given = (SecretAsk { authid, secret }, named);
-    with_passcode(faces, arrival, given, from, trace).await
+    let passcode = passcode(faces, Some(arrival.user()), given, from, trace).await?;
+    Ok(Attempt::Complete(Box::new(arrival.with_passcode(passcode)?)))
 }
 
-async fn with_passcode(
+/// Returns a receipt if password and code satisfy the rules of the user, and the password alone does not.
+async fn ask_for_code(arrival: Arrival) -> Result<Attempt, Failure> {
+    let is_enough =
+        |rule: &Vec<String>| rule.iter().all(|method| ["password", "totp"].contains(&method.as_str()));
+    Ok(match arrival.receipt().await? {
+        Some(receipt) if receipt.required.iter().any(is_enough) => Attempt::NeedsCode(receipt.receipt),
+        _ => Attempt::Complete(Box::new(arrival)),
+    })
+}
+
+/// Checks a code, and commits its use before the login continues. So nobody can use the code again.
+async fn passcode(
     faces: &Faces,
-    arrival: Arrival,
+    proven: Option<UserId>,
     (ask, named): (SecretAsk, Word),
     from: IpAddr,
     trace: &mut Trace,
-) -> Result<Arrival, Failure> {
-    let checked = faces.arc_house().check_passcode(&ask, Some(arrival.user()), &named, from);
+) -> Result<Passcode, Failure> {
+    let checked = faces.arc_house().check_passcode(&ask, proven, &named, from);
     let passcode = trace.admitted(checked).await?;
-    // The use of the passcode is committed before the login continues. So nobody can use the passcode again.
-    let passcode = change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await?;
-    Ok(arrival.with_passcode(passcode)?)
+    change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await
+}
+
+/// The receipt that the form must send again after this refusal: only the code was wrong.
+pub fn kept_receipt<'p>(pairs: &'p [(String, String)], refusal: &Refusal) -> Option<&'p str> {
+    let is_code = matches!(refusal, Refusal::Identity(IdentityRefusal::WrongPasscode { .. }));
+    parameter(pairs, "receipt").filter(|_| is_code)
 }
 
 /// The reason why the person is not signed in, in a sentence for the form. `None` if another attempt with the
 /// form would not help.
-pub fn why_not(refusal: &Refusal) -> Option<&'static str> {
+pub fn why_not(refusal: &Refusal, pairs: &[(String, String)]) -> Option<&'static str> {
+    let has_receipt = parameter(pairs, "receipt").is_some();
     match refusal {
         Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => Some(
-            "Your account also needs a passcode. Enter the password again, and the passcode of your authenticator app.",
+            "The password is right, but your account needs a method that this page does not offer. Ask your administrator.",
         ),
         Refusal::Identity(IdentityRefusal::PasswordExpired { .. }) => {
             Some("The password is right, but it has expired. Ask your administrator for a new one.")
         }
+        Refusal::Identity(IdentityRefusal::WrongPasscode { .. }) if has_receipt => Some(
+            "The code is wrong or was used before, or there were too many wrong codes. Wait for the next code, then try again.",
+        ),
+        refusal if has_receipt && is_unauthorized(refusal) => {
+            Some("The sign-in took too long, or ended. Enter the password again.")
+        }
         refusal if is_unauthorized(refusal) => {
-            Some("The user name, the password or the passcode is wrong, or the account is locked.")
+            Some("The user name, the password or the code is wrong, or the account is locked.")
         }
         _ => None,
     }

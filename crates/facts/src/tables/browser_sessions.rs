@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The id of a session of a browser. Records are sorted by the end of their sessions, so the first records are those of ended sessions.
+/// The id of a session of a browser. Records are sorted by the end of their sessions, so the records of ended sessions come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct BrowserSessionId {
@@ -119,12 +119,14 @@ impl fmt::Debug for SecretDigest {
     }
 }
 
-/// The digest that no secret has. It replaces a digest in a dump without secrets.
-const NONE: SecretDigest = SecretDigest([0; 32]);
+impl SecretDigest {
+    /// The digest that no secret has. It replaces a digest in a dump without secrets.
+    pub(crate) const NONE: SecretDigest = SecretDigest([0; 32]);
+}
 
 impl From<SecretDigest> for String {
     fn from(digest: SecretDigest) -> Self {
-        if digest == NONE { REDACTED.to_owned() } else { to_hex(&digest.0) }
+        if digest == SecretDigest::NONE { REDACTED.to_owned() } else { to_hex(&digest.0) }
     }
 }
 
@@ -132,7 +134,7 @@ impl TryFrom<String> for SecretDigest {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
         if text == REDACTED {
-            return Ok(NONE);
+            return Ok(SecretDigest::NONE);
         }
         let malformed =
             || Malformed::new("digest of a secret", REDACTED, "expected 64 lower-case hexadecimal digits");
@@ -146,11 +148,11 @@ impl TryFrom<String> for SecretDigest {
 pub enum BrowserProof {
     /// The secret in the cookie of the session.
     Cookie(SecretDigest),
-    /// The one-time code that the browser exchanges for the cookie. Until then, the session is not valid.
+    /// The one-time code that the browser exchanges for the cookie. Before the exchange, the session is not valid.
     Code {
         /// The digest of the code.
         code: SecretDigest,
-        /// The digest of the secret of the browser that asked for the code. Another browser cannot exchange the code.
+        /// The digest of the secret of the browser for which the code was issued. Another browser cannot exchange the code.
         browser: SecretDigest,
         /// The host that the browser visits. The code cannot be exchanged at another host.
         host: HostName,
@@ -169,7 +171,7 @@ pub struct BrowserSession {
     pub methods: u64,
     /// When the user signed in, in seconds since the epoch.
     pub issued_at: i64,
-    /// The audit id of the sign-in. All sessions of one sign-in have it, so a revocation of the sign-in ends all of them.
+    /// The audit id of the sign-in. All sessions of one sign-in have the same audit id, so a revocation of the sign-in ends all these sessions.
     pub audit: [u8; 16],
     /// The requests for which the browser can use the session.
     pub audience: Audience,
@@ -183,8 +185,10 @@ impl Row for BrowserSession {
 
     fn redact(&mut self) -> bool {
         match &mut self.proof {
-            BrowserProof::Cookie(digest) => *digest = NONE,
-            BrowserProof::Code { code, browser, .. } => (*code, *browser) = (NONE, NONE),
+            BrowserProof::Cookie(digest) => *digest = SecretDigest::NONE,
+            BrowserProof::Code { code, browser, .. } => {
+                (*code, *browser) = (SecretDigest::NONE, SecretDigest::NONE)
+            }
         }
         true
     }
@@ -267,7 +271,9 @@ mod tests {
 
     #[test]
     fn a_redacted_digest_is_a_word_in_a_dump() {
-        for (digest, text) in [(NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))] {
+        for (digest, text) in
+            [(SecretDigest::NONE, REDACTED.to_owned()), (SecretDigest([1; 32]), "01".repeat(32))]
+        {
             assert_eq!(String::from(digest), text);
             assert_eq!(SecretDigest::try_from(text).ok(), Some(digest));
         }

@@ -26,10 +26,11 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 /// Every change that ends sessions: the change, the sessions that end in the same commit, and the behaviour of Keystone 30. An ended session does not
 /// become valid again when a right is given again or a record is enabled again. `cargo xtask pages` writes `docs/endings.md` from this table, and
 /// `testkit/tests/endings.rs` makes each change.
-pub const ENDINGS: [(&str, &str, &str); 29] = [
+pub const ENDINGS: [(&str, &str, &str); 30] = [
     ("a user is disabled", "the sessions that depend on the user", "the same"),
     ("a user is deleted", "the sessions that depend on the user", "the same"),
     ("a user gets another password", "all sessions of the user", "the same"),
+    ("a user confirms a second factor in the console", "all sessions of the user", "no user can do this"),
     (
         "an expired user gets a later expiry date",
         "all sessions of the user that were issued before the change",

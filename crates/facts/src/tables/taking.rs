@@ -2,15 +2,16 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table,
-    Trust, UsedPasscode, User, Who,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row,
+    SecondFactor, Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
 /// record does not exist. A new record counts as giving a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse`,
-/// `UsedPasscodes` and `Activities`. Deleting a record gives no right, except for NoAccess and the records of `Activities` (see [`keeps_out`]).
+/// `UsedPasscodes` and `Activities`. Deleting a record gives no right, except for NoAccess and the records of `Activities` and `SecondFactors` (see
+/// [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -18,6 +19,8 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     match (table, after) {
         (Table::Assignments, after) => assignment(before, after),
         (Table::Activities, after) => activity(before, after),
+        // Without its second factor, the password of a user is enough.
+        (Table::SecondFactors, after) => after.is_some_and(|after| both(before, after, second_factor)),
         // These records give no right by themselves: the records that they refer to are judged separately.
         (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
         (Table::UsedPasscodes, Some(after)) => before.is_none() || both(before, after, passcode),
@@ -32,11 +35,11 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// For a record of `Assignments` or `Activities`: the table and key of the user, group or token that the record is for. If this user, group or token
-/// is deleted, too, deleting NoAccess or a lock gives no right. `None` for any other record, and for an assignment of `acl.cfg`, which contains a
+/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. If this user, group or token
+/// is deleted, too, deleting NoAccess, a lock or a second factor gives no right. `None` for any other record, and for an assignment of `acl.cfg`, which contains a
 /// name and no id.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
-    if table == Table::Activities {
+    if matches!(table, Table::Activities | Table::SecondFactors) {
         return Some((Table::Users, key.to_vec()));
     }
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
@@ -81,7 +84,7 @@ fn project(before: &Project, after: &Project) -> bool {
         && *after == Project { enabled: after.enabled, ..before.clone() }
 }
 
-/// A new password that replaces an old one gives no right: it keeps out a person who knows the old password.
+/// A new password that replaces an old one gives no right: the new password keeps out a person who has the old password.
 fn user(before: &User, after: &User) -> bool {
     let same = User {
         enabled: after.enabled,
@@ -104,12 +107,22 @@ fn credential(before: &Credential, after: &Credential) -> bool {
         verifier: after.verifier.clone(),
         previous: after.previous.clone(),
         mirrored: after.mirrored.clone(),
+        link: after.link.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
         && ends_no_later(before.expires, after.expires)
+        && link(before.link.as_deref(), after.link.as_deref())
         && (after.previous.is_none() || after.previous == before.previous)
         && *after == same
+}
+
+/// When a link is used, only the number of its remaining uses changes: it gets smaller.
+fn link(before: Option<&Link>, after: Option<&Link>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return before == after };
+    let is_less = before.uses == after.uses
+        || before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
+    is_less && *after == Link { uses: after.uses, ..before.clone() }
 }
 
 fn role(before: &NamedRole, after: &NamedRole) -> bool {
@@ -117,7 +130,7 @@ fn role(before: &NamedRole, after: &NamedRole) -> bool {
         && *after == NamedRole { implies: after.implies.clone(), ..before.clone() }
 }
 
-/// When a trust is used, only the number of its remaining uses changes: it gets smaller.
+/// When a trust is used, only the number of its remaining uses changes: the number gets smaller.
 fn trust(before: &Trust, after: &Trust) -> bool {
     let is_less = before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
@@ -135,7 +148,14 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
     before.step <= after.step
 }
 
-/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because its user was
+/// The use of a code gives no right: the user was admitted already, and the code is refused from now on.
+fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
+    let same =
+        SecondFactor { used_step: after.used_step, recovery: after.recovery.clone(), ..before.clone() };
+    before.used_step <= after.used_step && is_part_of(&after.recovery, &before.recovery) && *after == same
+}
+
+/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because the user was
 /// admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
@@ -165,7 +185,10 @@ fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, Verifier};
+    use crate::tables::{
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation,
+        SealedSecret, SecretDigest, Verifier,
+    };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -246,12 +269,31 @@ mod tests {
             comment: None,
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let other = Credential { verifier: Verifier::Keyed([2; 32]), ..token.clone() };
         let previous = Some(Previous { verifier: Verifier::Keyed([1; 32]), until: 9 });
         let both_work = Credential { previous, ..other.clone() };
         assert!(takes(&token, &other) && takes(&both_work, &other) && !takes(&token, &both_work));
         assert!(takes(&token, &Credential { enabled: false, expires: 5, ..token.clone() }));
+        let with = |uses, password: Option<&str>| {
+            let path = crate::vocabulary::StorePath::root();
+            let (datastore, rights) = ("tank".parse().unwrap(), LinkRights::Read);
+            let place = LinkPlace { datastore, path, rights, upload_bytes: None };
+            let (secret, password) = (SecretDigest([1; 32]), password.map(str::to_owned));
+            let link = Link { secret, place, password, uses };
+            Credential { verifier: Verifier::Missing, link: Some(Box::new(link)), ..token.clone() }
+        };
+        assert!(takes(&with(Some(2), None), &with(Some(1), None)), "a use");
+        for (before, after) in [
+            (with(Some(1), None), with(Some(2), None)),
+            (with(Some(1), None), with(None, None)),
+            (with(None, Some("x")), with(None, None)),
+            (token.clone(), with(None, None)),
+            (with(None, None), token.clone()),
+        ] {
+            assert!(!takes(&before, &after), "{after:?}");
+        }
 
         let open = Datastore { path: "/x".into(), ..Datastore::default() };
         let maintenance = Some(Maintenance { mode: MaintenanceMode::from_name("offline"), message: None });
@@ -300,6 +342,20 @@ mod tests {
         assert!(!is_new(&Extra("{}".into())));
         let used = |step| UsedPasscode { step };
         assert!(is_new(&used(1)) && takes(&used(1), &used(2)) && !takes(&used(2), &used(1)));
+
+        let factor = |used_step, recovery: &[u8]| SecondFactor {
+            secret: SealedSecret(vec![1]),
+            begun_at: 1,
+            confirmed_at: Some(1),
+            used_step,
+            recovery: recovery.iter().map(|n| SecretDigest([*n; 32])).collect(),
+        };
+        let (one, other) = (factor(1, &[1, 2]), SealedSecret(vec![2]));
+        assert!(takes(&one, &factor(2, &[1, 2])) && takes(&one, &factor(1, &[2])) && !is_new(&one));
+        assert!(!takes(&factor(2, &[1, 2]), &one) && !takes(&factor(1, &[2]), &one) && !is_deleted(&one));
+        assert!(!takes(&one, &SecondFactor { secret: other, ..one.clone() }));
+        assert!(!takes(&one, &SecondFactor { confirmed_at: None, ..one.clone() }));
+        assert_eq!(keeps_out(Table::SecondFactors, &[7; 16]), Some((Table::Users, vec![7; 16])));
 
         assert!(is_new(&Reverse) && is_deleted(&alice()) && is_deleted(&token) && is_deleted(&open));
     }

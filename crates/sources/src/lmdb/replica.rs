@@ -1,5 +1,5 @@
-//! A store whose changes come from the log of a fleet. Its format has the bit [`REPLICA`], so it refuses every other change, in every process, and older
-//! programs refuse the store.
+//! A replica: a store with changes only from the log of a fleet. Its format has the bit [`REPLICA`]. So every process refuses a change of the store
+//! that does not come from the log, and older programs refuse the store.
 
 use super::environment::{self, Trust};
 use super::{Lmdb, OpenError, Terms, place, unavailable};
@@ -37,8 +37,8 @@ impl Lmdb {
         written.map_err(|why| failed(&why))?.map_err(|why| failed(&why))
     }
 
-    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision and
-    /// records. Other processes can read and write meanwhile.
+    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision
+    /// and records. Other processes can read and write meanwhile.
     ///
     /// # Errors
     /// When the store cannot be read, or the file cannot be written.
@@ -90,8 +90,10 @@ impl Lmdb {
 mod tests {
     use super::*;
     use crate::conformance::{change, put_something, something_is_there};
-    use crate::lmdb::{Older, RestoreError};
+    use crate::lmdb::map::open_map_of;
+    use crate::lmdb::{Older, RestoreError, tables};
     use crate::scratch::Scratch;
+    use enfilade_facts::Table;
     use enfilade_facts::format::FORMAT_IN_FLEET;
     use enfilade_facts::{At, CommitError, Read as _, Revision, Source as _};
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -207,6 +209,38 @@ mod tests {
         let alone = Lmdb::open(&scratch.path().join("alone")).unwrap();
         alone.raise_format(FORMAT + 1).unwrap();
         assert_eq!(stored_format(&alone), FORMAT);
+    }
+
+    /// A program that adds a table can be a member of a fleet before the format of the fleet is raised.
+    #[test]
+    fn a_replica_of_an_older_format_gets_the_tables_that_it_lacks() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        let env = open_map_of(&path, 1 << 24, heed::EnvFlags::empty()).unwrap();
+        let (last, older) = Table::ALL.split_last().unwrap();
+        tables::make(&env, FORMAT_IN_FLEET | REPLICA, older).unwrap();
+        env.prepare_for_closing().wait();
+        for _ in 0..2 {
+            let lmdb = Lmdb::open(&path).unwrap();
+            assert_eq!(stored_format(&lmdb), FORMAT_IN_FLEET | REPLICA);
+            let count = lmdb.read(|view| view.tally(*last, &[]).map(|tally| tally.count));
+            assert_eq!(count.unwrap().unwrap(), 0);
+            let mut next = change();
+            next.put(&enfilade_facts::vocabulary::UserId::from_bytes([3; 16]), &factor());
+            next.only_after(lmdb.at().revision);
+            lmdb.commit(&next).unwrap();
+        }
+    }
+
+    fn factor() -> enfilade_facts::tables::SecondFactor {
+        enfilade_facts::tables::SecondFactor {
+            secret: enfilade_facts::tables::SealedSecret(vec![1]),
+            begun_at: 1,
+            confirmed_at: None,
+            used_step: 0,
+            recovery: Vec::new(),
+        }
     }
 
     #[test]

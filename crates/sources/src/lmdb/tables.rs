@@ -1,7 +1,7 @@
 //! Finds the tables of a store in LMDB, and makes them in an empty environment.
 //!
-//! Tables are created in two cases: this module creates the tables of a new store, and an upgrade creates missing tables. In both cases the head is
-//! written in the same transaction. Otherwise the head would contain the number of an earlier commit, and the store would count as damaged.
+//! Tables are created in three cases: this module creates the tables of a new store, and the new tables of a replica that keeps its older format; an
+//! upgrade creates missing tables. In each case the head is written in the same transaction. Otherwise the head would contain the number of an earlier commit, and the store would count as damaged.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
@@ -31,7 +31,7 @@ pub(super) enum There {
     Nothing,
     /// The environment contains data that is not a store of facts.
     Foreign,
-    /// A store whose identity is damaged.
+    /// A store with a damaged identity.
     Damaged(SourceError),
     /// A store: its format, and the tables that this program knows.
     Store(u32, Box<Tables<'static>>),
@@ -90,6 +90,23 @@ pub(super) fn make(env: &Env<WithTls>, format: u32, tables: &[Table]) -> heed::R
             head.put(txn, &key, &stored.unwrap_or_default())?;
         }
         Ok(CommitOrAbort::Commit(()))
+    })?;
+    Ok(())
+}
+
+/// Makes the tables that a replica of an older format lacks. They stay empty until the format of the fleet is raised. A program of the older format
+/// ignores them.
+pub(super) fn make_missing(env: &Env<WithTls>) -> heed::Result<()> {
+    let damaged = |why: SourceError| heed::Error::Io(std::io::Error::other(why.to_string()));
+    env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+        for table in Table::ALL {
+            opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?;
+        }
+        let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        let found = Head::open(head.get(txn, Head::KEY)?).map_err(damaged)?;
+        let Write { key, stored, .. } = Head { commit: txn.id() as u64, ..found }.write();
+        head.put(txn, &key, &stored.unwrap_or_default())?;
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
     })?;
     Ok(())
 }

@@ -1,0 +1,49 @@
+//! Encrypts data with a key that is derived from the key of API tokens, with AES-256-GCM. All servers with the same facts have this key. The purpose
+//! is part of the derived key, and the text `of` is authenticated, too. So an attacker cannot put encrypted data in another place.
+//!
+//! ```text
+//! nonce 12 | the encrypted data | tag 16
+//! ```
+
+use crate::generated::HashKey;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use zeroize::Zeroizing;
+
+/// Bytes that are overwritten when they are dropped.
+pub type SecretBytes = Zeroizing<Vec<u8>>;
+
+const NONCE_BYTES: usize = 12;
+
+/// The data were encrypted with another key, for another purpose or under another name, or were changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the data were not encrypted with the key of this server or fleet, or were changed")]
+pub struct NotSealed;
+
+fn key(by: &HashKey, purpose: &[u8]) -> Result<RandomizedNonceKey, NotSealed> {
+    let key = Zeroizing::new(by.derived(purpose));
+    RandomizedNonceKey::new(&AES_256_GCM, &*key).map_err(|_| NotSealed)
+}
+
+/// Encrypts data. Each call uses new random bytes, so equal data have different results.
+///
+/// # Errors
+/// When the library refuses, or there are no random bytes.
+pub(crate) fn seal(by: &HashKey, purpose: &[u8], of: &[u8], data: &[u8]) -> Result<Vec<u8>, NotSealed> {
+    let mut text = data.to_vec();
+    let nonce = key(by, purpose)?.seal_in_place_append_tag(Aad::from(of), &mut text);
+    let nonce = nonce.map_err(|_| NotSealed)?;
+    Ok([nonce.as_ref().as_slice(), &text].concat())
+}
+
+/// Decrypts data that [`seal`] encrypted with the same arguments.
+///
+/// # Errors
+/// [`NotSealed`].
+pub(crate) fn open(by: &HashKey, purpose: &[u8], of: &[u8], sealed: &[u8]) -> Result<SecretBytes, NotSealed> {
+    let (nonce, text) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(NotSealed)?;
+    let mut text = Zeroizing::new(text.to_vec());
+    let opened = key(by, purpose)?.open_in_place(Nonce::from(nonce), Aad::from(of), &mut text);
+    let length = opened.map_err(|_| NotSealed)?.len();
+    text.truncate(length);
+    Ok(text)
+}

@@ -1,0 +1,277 @@
+//! The second factor of a user: the secret of an authenticator app, and recovery codes.
+//!
+//! The store contains the secret encrypted, with a key that is derived from the key of API tokens. A recovery code is stored as a keyed digest. So a
+//! copy of the store without this key gives no code.
+
+use crate::generated::HashKey;
+use crate::sealed::{self, NotSealed, SecretBytes};
+use crate::totp;
+use aws_lc_rs::{constant_time, hmac};
+use enfilade_facts::limits::{
+    RECOVERY_CODE_DIGITS, RECOVERY_CODES, SECOND_FACTOR_SECRET_BYTES, SECOND_FACTOR_STEPS,
+};
+use enfilade_facts::tables::{SealedSecret, SecondFactor, SecretDigest};
+use enfilade_facts::vocabulary::{Secret, UserId};
+use std::fmt::Write as _;
+use zeroize::Zeroizing;
+
+const SECRET_PURPOSE: &[u8] = b"enfilade second factors 1\0";
+const RECOVERY_PURPOSE: &[u8] = b"enfilade recovery codes 1\0";
+
+/// The number of random bytes from which [`recovery_codes`] makes the codes.
+pub const RECOVERY_RANDOM_BYTES: usize = RECOVERY_CODES * size_of::<u64>();
+
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// The secret of an authenticator app. Its memory is wiped when it is dropped.
+#[derive(Clone)]
+pub struct FactorSecret(SecretBytes);
+
+impl std::fmt::Debug for FactorSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FactorSecret")
+    }
+}
+
+impl FactorSecret {
+    /// A secret of these random bytes.
+    pub fn new(random: [u8; SECOND_FACTOR_SECRET_BYTES]) -> Self {
+        FactorSecret(Zeroizing::new(random.to_vec()))
+    }
+
+    /// Encrypts the secret for the record of this user.
+    ///
+    /// # Errors
+    /// When the library refuses, or there are no random bytes.
+    pub fn seal(&self, by: &HashKey, user: &UserId) -> Result<SealedSecret, NotSealed> {
+        sealed::seal(by, SECRET_PURPOSE, user.bytes(), &self.0).map(SealedSecret)
+    }
+
+    /// Decrypts the secret in the record of this user.
+    ///
+    /// # Errors
+    /// [`NotSealed`]: the secret was encrypted with another key or for another user, or was changed.
+    pub fn open(by: &HashKey, user: &UserId, sealed: &SealedSecret) -> Result<Self, NotSealed> {
+        sealed::open(by, SECRET_PURPOSE, user.bytes(), &sealed.0).map(FactorSecret)
+    }
+
+    /// The secret in base32 (RFC 4648) without padding, for people who type it.
+    pub fn base32(&self) -> Zeroizing<String> {
+        let (mut text, mut bits, mut count) = (Zeroizing::new(String::with_capacity(32)), 0_u32, 0);
+        for byte in self.0.iter() {
+            bits = bits << 8 | u32::from(*byte);
+            count += 8;
+            while count >= 5 {
+                count -= 5;
+                let digit = BASE32.get((bits >> count & 31) as usize).copied().unwrap_or(b'A');
+                text.push(char::from(digit));
+            }
+        }
+        text
+    }
+
+    /// The URI that authenticator apps read from a QR code. Both texts are percent-encoded.
+    pub fn uri(&self, issuer: &str, account: &str) -> Zeroizing<String> {
+        let (issuer, account) = (percent_encoded(issuer), percent_encoded(account));
+        let secret = self.base32();
+        Zeroizing::new(format!(
+            "otpauth://totp/{issuer}:{account}?secret={}&issuer={issuer}&algorithm=SHA1&digits=6&period=30",
+            *secret
+        ))
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => {
+                encoded.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
+
+/// The recovery codes of these random bytes: 16 digits each.
+pub fn recovery_codes(random: &[u8; RECOVERY_RANDOM_BYTES]) -> Vec<Secret> {
+    let bound = 10_u64.pow(RECOVERY_CODE_DIGITS as u32);
+    let code = |bytes: &[u8; 8]| {
+        let text = Zeroizing::new(format!("{:016}", u64::from_be_bytes(*bytes) % bound));
+        Secret::new(text.as_bytes())
+    };
+    random.as_chunks::<8>().0.iter().filter_map(code).collect()
+}
+
+/// The digest of a recovery code of this user.
+pub fn recovery_digest(by: &HashKey, user: &UserId, code: &[u8]) -> SecretDigest {
+    let key = Zeroizing::new(by.derived(RECOVERY_PURPOSE));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &*key), &[user.bytes(), code].concat());
+    let mut digest = SecretDigest([0; 32]);
+    digest.0.copy_from_slice(tag.as_ref());
+    digest
+}
+
+/// The use of a right code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeUse {
+    /// The code of a time step.
+    Step(u64),
+    /// The recovery code with this digest.
+    Recovery(SecretDigest),
+}
+
+impl CodeUse {
+    /// The record after this use; `None` if the code was used before.
+    #[must_use]
+    pub fn after(&self, row: &SecondFactor) -> Option<SecondFactor> {
+        match self {
+            CodeUse::Step(step) => {
+                (row.used_step < *step).then(|| SecondFactor { used_step: *step, ..row.clone() })
+            }
+            CodeUse::Recovery(digest) => {
+                let mut after = row.clone();
+                after.recovery.retain(|known| known != digest);
+                (after.recovery.len() < row.recovery.len()).then_some(after)
+            }
+        }
+    }
+}
+
+/// The result of the check of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The code is right, and was not used before.
+    Right(CodeUse),
+    /// The code of a time step was used before, or a later code was used.
+    Used,
+    /// The code is wrong, too old or too new.
+    Wrong,
+}
+
+/// Checks a code of six digits or a recovery code. Each step and each recovery code is compared, in constant time. If the secret cannot be decrypted,
+/// no code of six digits is right.
+pub fn check_code(by: &HashKey, user: &UserId, row: &SecondFactor, shown: &Secret, now: i64) -> Code {
+    let shown = shown.reveal();
+    let secret = FactorSecret::open(by, user, &row.secret);
+    let secret = secret.as_ref().map_or(&[][..], |secret| secret.0.as_slice());
+    let step = totp::step_at(now);
+    let steps = step.saturating_sub(SECOND_FACTOR_STEPS)..=step.saturating_add(SECOND_FACTOR_STEPS);
+    let right = totp::right_steps(secret, shown, steps);
+    let digest = recovery_digest(by, user, shown);
+    let mut is_recovery = false;
+    for known in &row.recovery {
+        is_recovery |= constant_time::verify_slices_are_equal(&known.0, &digest.0).is_ok();
+    }
+    // The greatest step counts, so that the same code is never right for a later step.
+    match right.last().filter(|_| !secret.is_empty()) {
+        Some(step) if row.used_step < *step => Code::Right(CodeUse::Step(*step)),
+        Some(_) => Code::Used,
+        None if is_recovery => Code::Right(CodeUse::Recovery(digest)),
+        None => Code::Wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const SECRET: [u8; 20] = *b"12345678901234567890";
+
+    fn by(byte: u8) -> HashKey {
+        HashKey::new(&[byte; 32])
+    }
+
+    fn ann() -> UserId {
+        UserId::from_bytes([1; 16])
+    }
+
+    fn row(used_step: u64) -> SecondFactor {
+        SecondFactor {
+            secret: FactorSecret::new(SECRET).seal(&by(7), &ann()).unwrap(),
+            begun_at: 0,
+            confirmed_at: Some(0),
+            used_step,
+            recovery: vec![recovery_digest(&by(7), &ann(), b"1234567890123456")],
+        }
+    }
+
+    fn check(row: &SecondFactor, shown: &str, now: i64) -> Code {
+        check_code(&by(7), &ann(), row, &Secret::new(shown.as_bytes()).unwrap(), now)
+    }
+
+    #[test]
+    fn a_code_counts_one_step_before_and_after_its_own_and_once() {
+        // 287082 is the code of step 1 (RFC 6238, appendix B).
+        for (now, expected) in [
+            (0, Code::Right(CodeUse::Step(1))),
+            (59, Code::Right(CodeUse::Step(1))),
+            (89, Code::Right(CodeUse::Step(1))),
+            (90, Code::Wrong),
+        ] {
+            assert_eq!(check(&row(0), "287082", now), expected, "{now}");
+        }
+        assert_eq!(check(&row(1), "287082", 59), Code::Used);
+        assert_eq!(check(&row(2), "287082", 59), Code::Used);
+        let after = CodeUse::Step(1).after(&row(0)).unwrap();
+        assert_eq!((after.used_step, CodeUse::Step(1).after(&after)), (1, None));
+    }
+
+    #[test]
+    fn a_recovery_code_counts_once_and_only_for_its_user() {
+        let used = CodeUse::Recovery(recovery_digest(&by(7), &ann(), b"1234567890123456"));
+        assert_eq!(check(&row(9), "1234567890123456", 10_000), Code::Right(used));
+        let after = used.after(&row(9)).unwrap();
+        assert_eq!((after.recovery.len(), used.after(&after)), (0, None));
+        assert_eq!(check(&after, "1234567890123456", 10_000), Code::Wrong);
+        assert_eq!(check(&row(9), "1234567890123457", 10_000), Code::Wrong);
+        let bob = UserId::from_bytes([2; 16]);
+        let shown = Secret::new(b"1234567890123456").unwrap();
+        assert_eq!(check_code(&by(7), &bob, &row(9), &shown, 10_000), Code::Wrong);
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_decrypted_accepts_no_code() {
+        let empty = totp::passcode_of(&[], 1);
+        let lost = SecondFactor { secret: SealedSecret(Vec::new()), ..row(0) };
+        let moved = SecondFactor {
+            secret: FactorSecret::new(SECRET).seal(&by(7), &UserId::from_bytes([2; 16])).unwrap(),
+            ..row(0)
+        };
+        for row in [&lost, &moved] {
+            for code in [&*empty, "287082"] {
+                assert_eq!(check(row, code, 59), Code::Wrong);
+            }
+        }
+        let shown = Secret::new(b"287082").unwrap();
+        assert_eq!(check_code(&by(8), &ann(), &row(0), &shown, 59), Code::Wrong, "another key");
+    }
+
+    #[test]
+    fn the_store_does_not_show_the_secret_and_the_app_gets_it() {
+        let row = row(0);
+        assert!(!row.secret.0.windows(4).any(|window| window == &SECRET[..4]));
+        let secret = FactorSecret::open(&by(7), &ann(), &row.secret).unwrap();
+        assert_eq!(secret.base32().as_str(), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ");
+        assert_eq!(format!("{secret:?}"), "FactorSecret");
+        assert_eq!(
+            secret.uri("nas.lan", "Jörg:x@local").as_str(),
+            "otpauth://totp/nas.lan:J%C3%B6rg%3Ax@local?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=nas.lan\
+             &algorithm=SHA1&digits=6&period=30"
+        );
+    }
+
+    #[test]
+    fn recovery_codes_have_sixteen_digits_and_differ() {
+        let mut random = [0; RECOVERY_RANDOM_BYTES];
+        random.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37) as u8);
+        let codes = recovery_codes(&random);
+        let texts: BTreeSet<&[u8]> = codes.iter().map(Secret::reveal).collect();
+        assert_eq!((codes.len(), texts.len()), (RECOVERY_CODES, RECOVERY_CODES));
+        assert!(texts.iter().all(|text| text.len() == 16 && text.iter().all(u8::is_ascii_digit)));
+    }
+}

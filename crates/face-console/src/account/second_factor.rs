@@ -1,0 +1,252 @@
+//! The second factor of the user: set-up, confirmation, removal. Set-up and removal need the present password, which is judged like a login.
+
+use super::password::prove_password;
+use crate::click::{Click, Trouble, said};
+use crate::icons::Icon;
+use crate::page::{Notice, command, csrf_field, time};
+use crate::section::Section;
+use crate::session;
+use enfilade_admin::SecondFactorState;
+use enfilade_faces::browser::{failure_of_change, is_unauthorized, parameter, redirect};
+use enfilade_faces::credential::password;
+use enfilade_faces::{Answer, Failure, blocking_failure};
+use enfilade_facts::vocabulary::{Privileges, Secret, shell_word};
+use enfilade_passage::{AdminPermit, FactorSecret, Lending, Refusal};
+use hyper::StatusCode;
+use hyper::header::HOST;
+use maud::{Markup, html};
+use qrcodegen::{QrCode, QrCodeEcc};
+use std::fmt::Write as _;
+
+/// The light border around a QR code, in modules (ISO/IEC 18004 asks for four).
+const BORDER: i32 = 4;
+
+/// The permit to change the second factor of the user. The user needs no privilege for this permit.
+fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
+    let user = click.user();
+    click.permit("/access/users", Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
+}
+
+/// The part of the page about the second factor.
+pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
+    let (faces, user) = (click.faces.clone(), click.visit.principal().user);
+    let found = blocking_failure(click.visit.share(), move || {
+        enfilade_admin::second_factor_of(faces.house().source(), &user).map_err(failure_of_change)
+    });
+    let found = found.await?;
+    let user = click.user().to_string();
+    Ok(html! {
+        section.card.pad aria-labelledby="factor-head" {
+            h2 #factor-head { "Second factor" }
+            @match found {
+                Some(state) => (removal(click, state)),
+                None => (beginning(click)),
+            }
+            (command(&[format!("enfilade user second-factor {} show", shell_word(&user))]))
+        }
+    })
+}
+
+fn password_field() -> Markup {
+    html! {
+        div.field {
+            label for="factor-password" { "Present password" }
+            input #factor-password type="password" name="present" autocomplete="current-password" required;
+        }
+    }
+}
+
+fn beginning(click: &Click<'_>) -> Markup {
+    html! {
+        p.weak {
+            "With a second factor, signing in needs the password and a code from an authenticator app. Programs then need an API token, "
+            "because the password alone is refused everywhere."
+        }
+        form.stack method="post" action="/console/account/begin-second-factor" {
+            (csrf_field(&click.csrf))
+            (password_field())
+            div { button.main { "Set up a second factor" } }
+        }
+    }
+}
+
+fn removal(click: &Click<'_>, state: SecondFactorState) -> Markup {
+    html! {
+        p {
+            span.badge.good { (Icon::Right.show()) "on" } " Since " (time(state.since)) ". "
+            (state.recovery_codes) " recovery codes are left."
+        }
+        @if state.recovery_codes < 3 {
+            p.note.warn { "Few recovery codes are left. To get new ones, remove the second factor and set it up again." }
+        }
+        form.stack method="post" action="/console/account/remove-second-factor" {
+            (csrf_field(&click.csrf))
+            (password_field())
+            div.field {
+                label for="factor-code" { "Code, or a recovery code" }
+                input #factor-code name="code" inputmode="numeric" autocomplete="one-time-code" required;
+            }
+            div { button.danger { "Remove the second factor" } }
+        }
+    }
+}
+
+/// Begins the set-up. Returns the page with the secret.
+pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
+    prove_password(click, present.as_bytes()).await?;
+    let user = click.visit.principal().user;
+    // Each beginning is a change of the facts. So their number is limited.
+    click.faces.house().count_code(&user)?;
+    let (permit, faces) = (permit(click)?, click.faces.clone());
+    let begun = click
+        .change(permit, move |ctx| enfilade_admin::begin_second_factor(ctx, faces.house().hash_key(), &user));
+    let secret = begun.await?;
+    Ok(set_up(click, &secret))
+}
+
+/// The page with the secret, and the form for the first code.
+fn set_up(click: &mut Click<'_>, secret: &FactorSecret) -> Answer {
+    let uri = secret.uri(&issuer(click), &click.user().to_string());
+    let content = html! {
+        div.head { div {
+            h1 { "Set up a second factor" }
+            p { "Scan the picture with an authenticator app, then enter the code that the app shows. Nothing changes until you do." }
+        } }
+        div.card.pad {
+            @if let Some(picture) = picture(&uri) { (picture) }
+            dl.pair {
+                dt { "Secret" }
+                dd { div.secret { code #secret { (*secret.base32()) } button data-copy="secret" type="button" { "Copy" } } }
+                dt { "Address for the app" } dd { code #address { (*uri) } }
+            }
+            form.stack method="post" action="/console/account/confirm-second-factor" {
+                (csrf_field(&click.csrf))
+                div.field {
+                    label for="factor-code" { "Code" }
+                    input #factor-code name="code" inputmode="numeric" autocomplete="one-time-code" required autofocus;
+                }
+                p.weak.small { "Then all sessions of the account end, and you sign in again with the next code." }
+                div.bar { button.main { "Confirm" } a.button href="/console/account" { "Cancel" } }
+            }
+        }
+    };
+    let status = match &click.notice {
+        Some(Notice::Failed(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::OK,
+    };
+    click.page_with(status, Section::Account, "Set up a second factor", &content)
+}
+
+/// The name under which the app lists the account: the host of this server.
+fn issuer(click: &Click<'_>) -> String {
+    let host = click.head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = click.head.uri.host().or_else(|| host.and_then(|host| host.split(':').next()));
+    host.filter(|host| !host.is_empty() && !host.contains(['[', ':'])).unwrap_or("Enfilade").to_owned()
+}
+
+/// The QR code of a text, as one path. `None` if the text is too long.
+fn picture(text: &str) -> Option<Markup> {
+    let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
+    let mut path = String::new();
+    for y in 0..code.size() {
+        for x in (0..code.size()).filter(|x| code.get_module(*x, y)) {
+            let _ = write!(path, "M{} {}h1v1h-1z", x + BORDER, y + BORDER);
+        }
+    }
+    let size = code.size() + 2 * BORDER;
+    Some(html! {
+        svg.qr viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code of the address for the app"
+            shape-rendering="crispEdges" {
+            rect width=(size) height=(size) fill="#fff" {}
+            path d=(path) fill="#000" {}
+        }
+    })
+}
+
+/// A code without the blanks and hyphens that people type.
+fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
+    let code: String = click.field("code").chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+    Secret::new(code.as_bytes()).ok_or_else(|| said("enter the code of the authenticator app"))
+}
+
+/// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, also this one.
+pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let (code, user) = (code_of(click)?, click.visit.principal().user);
+    let (permit, faces) = (permit(click)?, click.faces.clone());
+    let confirmed = click.change(permit, move |ctx| {
+        enfilade_admin::confirm_second_factor(ctx, faces.house().hash_key(), &user, &code)
+    });
+    match confirmed.await {
+        Ok(codes) => Ok(recovery(&codes)),
+        Err(Trouble::Said(why)) => {
+            let (faces, now) = (click.faces.clone(), click.now());
+            let pending = blocking_failure(click.visit.share(), move || {
+                let house = faces.house();
+                let found =
+                    enfilade_admin::pending_second_factor(house.source(), house.hash_key(), &user, now);
+                Ok::<_, Failure>(found.ok())
+            });
+            // If there is nothing to confirm any more, the page of the account shows the reason.
+            let Some(secret) = pending.await? else { return Err(Trouble::Said(why)) };
+            click.notice = Some(Notice::Failed(why));
+            Ok(set_up(click, &secret))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// The page with the recovery codes. The codes are shown only once.
+fn recovery(codes: &[Secret]) -> Answer {
+    let mut lines = String::new();
+    for code in codes {
+        let text = String::from_utf8_lossy(code.reveal());
+        let parts: Vec<&str> = (0..text.len()).step_by(4).filter_map(|at| text.get(at..at + 4)).collect();
+        let _ = writeln!(lines, "{}", parts.join(" "));
+    }
+    let content = html! {
+        p { "Your account has a second factor now, and all its sessions have ended." }
+        p { "If you lose the device, each of these codes takes the place of a code once. Keep them in a safe place: this is the only time that they are shown." }
+        pre #recovery-codes { (lines) }
+        button data-copy="recovery-codes" type="button" { "Copy the codes" }
+    };
+    session::signed_out("Second factor set up", &content)
+}
+
+/// Removes the second factor. The password and a code are needed.
+pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
+    prove_password(click, present.as_bytes()).await?;
+    let (code, user) = (code_of(click)?, click.user().to_string());
+    let Some((ask, named)) = password(&user, code.reveal()) else {
+        return Err(said("enter the code of the authenticator app"));
+    };
+    let (from, proven) = (click.connection.peer.ip(), Some(click.visit.principal().user));
+    let passcode = match click.faces.arc_house().check_passcode(&ask, proven, &named, from).await {
+        Ok(passcode) => passcode,
+        Err(refusal @ Refusal::Identity(_)) if is_unauthorized(&refusal) => {
+            return Err(said("the code is wrong or was used before, or there were too many wrong codes"));
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let permit = permit(click)?;
+    click.change(permit, move |ctx| enfilade_admin::remove_second_factor(ctx, &passcode).map(drop)).await?;
+    Ok(redirect("/console/account?done=factor-removed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::picture;
+
+    #[test]
+    fn a_picture_is_one_path_without_a_style() {
+        let text = picture("otpauth://totp/x").unwrap().into_string();
+        assert!(
+            text.starts_with("<svg class=\"qr\" viewBox=\"0 0 33 33\"") && !text.contains("style"),
+            "{text}"
+        );
+        // The first module of a QR code belongs to a finder pattern.
+        assert!(text.contains("d=\"M4 4h1v1h-1zM5 4h1v1h-1z"), "{text}");
+        assert!(picture(&"x".repeat(5_000)).is_none());
+    }
+}

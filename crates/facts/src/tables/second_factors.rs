@@ -1,0 +1,118 @@
+//! Second factors of users: the secret of an authenticator app, and recovery codes.
+
+use super::{REDACTED, Row, SecretDigest, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{Malformed, UserId, from_hex, to_hex};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A secret that door 2 encrypted. Only a server with the key of API tokens can decrypt it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SealedSecret(pub Vec<u8>);
+
+impl fmt::Debug for SealedSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealedSecret")
+    }
+}
+
+/// An empty text is no sealed secret. It replaces a secret in a dump without secrets.
+impl From<SealedSecret> for String {
+    fn from(sealed: SealedSecret) -> Self {
+        if sealed.0.is_empty() { REDACTED.to_owned() } else { to_hex(&sealed.0) }
+    }
+}
+
+impl TryFrom<String> for SealedSecret {
+    type Error = Malformed;
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        if text == REDACTED {
+            return Ok(SealedSecret(Vec::new()));
+        }
+        let malformed = || Malformed::new("sealed secret", REDACTED, "expected hexadecimal digits");
+        from_hex(&text).map(SealedSecret).ok_or_else(malformed)
+    }
+}
+
+/// The second factor of a user. It counts only after the user confirmed it with a code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecondFactor {
+    /// The secret from which the authenticator app computes codes.
+    pub secret: SealedSecret,
+    /// When the user began to set it up, in seconds since the epoch.
+    pub begun_at: i64,
+    /// When the user confirmed it with a code, in seconds since the epoch; `None` if the user did not do so yet.
+    pub confirmed_at: Option<i64>,
+    /// The time step of the last code that was used. Codes of this step and of earlier steps are refused.
+    pub used_step: u64,
+    /// The digests of the recovery codes that were not used yet.
+    pub recovery: Vec<SecretDigest>,
+}
+
+impl SecondFactor {
+    /// Whether the user confirmed it, so that the password alone is not enough any more.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed_at.is_some()
+    }
+}
+
+impl Row for SecondFactor {
+    const TABLE: Table = Table::SecondFactors;
+    type Key = UserId;
+
+    fn redact(&mut self) -> bool {
+        self.secret = SealedSecret(Vec::new());
+        self.recovery.iter_mut().for_each(|digest| *digest = SecretDigest::NONE);
+        true
+    }
+
+    fn encode(&self, to: &mut Writer) {
+        to.bytes(&self.secret.0).i64(self.begun_at).option(self.confirmed_at, |to, at| {
+            to.i64(at);
+        });
+        to.u64(self.used_step).list(&self.recovery, |to, digest| {
+            to.fixed(&digest.0);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(SecondFactor {
+            secret: SealedSecret(from.bytes()?.to_vec()),
+            begun_at: from.i64()?,
+            confirmed_at: from.option(Reader::i64)?,
+            used_step: from.u64()?,
+            recovery: from.list(|from| from.fixed().map(SecretDigest))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_debug_nor_a_dump_without_secrets_shows_a_secret() {
+        let mut row = SecondFactor {
+            secret: SealedSecret(vec![0xab; 48]),
+            begun_at: 1,
+            confirmed_at: Some(2),
+            used_step: 3,
+            recovery: vec![SecretDigest([0xcd; 32])],
+        };
+        let mut to = Writer::default();
+        row.encode(&mut to);
+        assert_eq!(SecondFactor::decode(&mut Reader::new(&to.into_bytes())).as_ref(), Some(&row));
+        let text = |row: &SecondFactor| {
+            let digests = row.recovery.iter().map(|digest| String::from(*digest));
+            [String::from(row.secret.clone())].into_iter().chain(digests).collect::<String>()
+        };
+        let whole = text(&row);
+        assert!(whole.contains("abab") && whole.contains("cdcd"), "{whole}");
+        assert_eq!(SealedSecret::try_from(String::from(row.secret.clone())).unwrap(), row.secret);
+        assert!(SealedSecret::try_from("no digits".to_owned()).is_err());
+        assert!(!format!("{row:?}").contains("171") && row.redact());
+        assert_eq!(text(&row), "redactedredacted");
+        assert_eq!(SealedSecret::try_from(REDACTED.to_owned()).unwrap(), row.secret);
+    }
+}
