@@ -39,7 +39,7 @@ pub struct ItemId {
     /// When the item was made, in seconds since the epoch.
     pub seconds: u64,
     random: u64,
-    /// The user for whom the item is kept.
+    /// The user who owns the item.
     pub user: UserId,
 }
 
