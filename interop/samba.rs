@@ -122,6 +122,7 @@ fn samba_judges_every_list_as_it_is_judged_here() {
             authid: "alice@local".parse().unwrap(),
             user,
             narrowed_to: None,
+            link: None,
             reach: Reach::Everything,
             sid: own[0],
             groups: Vec::new(),

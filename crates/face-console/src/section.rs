@@ -22,7 +22,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Section::Files,
         Section::Links,
         Section::Trash,

@@ -173,7 +173,8 @@ impl Router {
         if !matches!(need, Need::Public(_))
             && let Err(refusal) = faces.prove_first().await
         {
-            trace.event.path = path();
+            // A closure that borrows the request must not live across an await.
+            trace.event.path = logged_path(request.uri().path());
             return fail(refusal.into(), trace);
         }
         let answering = match need {

@@ -119,14 +119,6 @@ async fn rename(click: &mut Click<'_>, place: &Place) -> Done {
     Ok((after.url("files"), Told::Done("moved")))
 }
 
-/// The house, and the time at which the work of a form must end. A form may change several trees; the time limit for one tree applies to all these
-/// trees together.
-fn until(click: &Click<'_>) -> (Arc<House>, u64) {
-    let house = Arc::clone(click.faces.arc_house());
-    let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
-    (house, end)
-}
-
 /// Moves files and folders of one datastore.
 async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePath)]) -> Result<(), Trouble> {
     let (visit, datastore, moves) = (click.visit.clone(), place.datastore.clone(), moves.to_vec());

@@ -19,7 +19,7 @@ impl Listing {
     }
 
     /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs.
-    fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
+    pub(super) fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
         Some(lines.of.get(path).or_else(bundle).map_or(&[], Vec::as_slice))
