@@ -48,6 +48,8 @@ fn people_use_the_console_with_a_browser() {
     for name in ["photos", "letters", evil, "ä ö ü", "javascript:alert(1)"] {
         std::fs::create_dir(main.join(name)).unwrap();
     }
+    std::fs::create_dir(main.join("inbox")).unwrap();
+    server.cli(&["acl", "set", "main", "/inbox", "allow authenticated full inherit=files,dirs"]);
     std::fs::write(main.join("letters").join(evil.replace('/', "")), "a letter").unwrap();
     let scratch = Scratch::new();
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pages/console");

@@ -185,14 +185,14 @@ async function links(page, guest) {
   const [download] = await Promise.all([guest.waitForEvent("download"), guest.click("text=Download all as zip")]);
   assert.equal(download.suggestedFilename(), "letters.zip");
   assert.deepEqual((await guest.context().cookies()).map((cookie) => cookie.name), ["__Host-enfilade-link"]);
-  const box = await share("photos/", () => page.check("[name=drop]"));
+  const box = await share("inbox/", () => page.check("[name=drop]"));
   await guest.goto(box);
   await check(guest, "guest-drop-box");
   const name = EVIL.replace("/", "");
   await guest.setInputFiles("#drop", [{ name, mimeType: "text/plain", buffer: Buffer.from("from a guest") }]);
   await guest.waitForSelector("text=uploaded");
   assert.equal(await guest.locator("#uploads li span").first().innerText(), name);
-  await page.goto(`${server}/console/files/main/photos/`);
+  await page.goto(`${server}/console/files/main/inbox/`);
   assert.equal(await page.locator("a.entry").count(), 1);
   await page.goto(`${server}/console/links`);
   await check(page, "links");
