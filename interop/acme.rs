@@ -45,7 +45,7 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// Starts an authority that validates names at these ports. Returns it and the URL of its directory.
+    /// Starts an authority that validates names at these ports. Returns the authority, and the URL of the authority's directory.
     pub(crate) fn start(place: &Path, http_port: u16, tls_port: u16) -> (Self, String) {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());
@@ -156,7 +156,7 @@ fn a_server_obtains_its_certificate() {
     let (failure, success) = ("the next attempt is in", "was obtained");
     let bundle = server.data().join("tls/acme-files.acme.example.pem");
 
-    // The metrics show whether the last attempt failed, and when the next one is made.
+    // The metrics show whether the last attempt failed, and when the next attempt is made.
     let has_time = |what: &str| {
         let begin = format!("enfilade_acme_{what}_timestamp_seconds ");
         metrics(&server).lines().any(|line| line.starts_with(&begin))
@@ -293,6 +293,6 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Clients that ask for other names still get the previous certificate.
+    // Clients that ask for a name without an ACME certificate still get the certificate that they got before.
     assert_ne!(shown(&server.address, Some("localhost"), &[]), "lego.acme.example");
 }

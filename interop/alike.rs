@@ -132,7 +132,7 @@ fn server() -> (Server, String) {
     (server, bob)
 }
 
-/// The answer. The name of the state is removed from it.
+/// Sends a request. Returns the answer without the name of the state.
 fn answer(server: &Server, login: &str, row: &Row, state: &str) -> (u16, Vec<String>, String) {
     let named = |text: &str| {
         let of_kind = |kind: &str| format!("{kind}-{state}");
@@ -170,7 +170,7 @@ fn what_is_hidden_absent_damaged_or_hidden_and_locked_is_answered_alike() {
     walk(&server, &bob, &FOUND, &STATES, None);
     walk(&server, &bob, &TAKEN, &STATES[..4], None);
     walk(&server, &bob, &MEMBER, &STATES[..3], None);
-    // A copy of a directory omits these members, and the answer does not name them.
+    // A copy of a directory omits members that the user cannot see, and the answer does not name these members.
     for state in &STATES[..3] {
         std::fs::create_dir_all(server.data().join(format!("datastores/main/in-{state}/more"))).unwrap();
         server.cli(&["acl", "set", "main", &format!("/in-{state}/more"), "allow bob@local full"]);

@@ -1,13 +1,13 @@
 //! The Core and Discovery cases of the certification scenario of the AuthZEN Authorization API 1.0 (openid/authzen,
-//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out: in these, a request is permitted because the
-//! asking service claims that a user is an administrator, and Enfilade decides only by facts.
+//! `certification/authorization-api-1_0-scenario.md`), as data. The levels "Properties" are left out. In the cases of these levels, a request is
+//! permitted because the asking service claims that a user is an administrator. But Enfilade decides only by facts.
 
 use crate::decision_listener::{Asker, Told};
 use crate::server::{Scratch, Server, free_port, wait_until};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The fixture of the scenario: alice may read and write `record-1`, bob may read it.
+/// The fixture of the scenario: alice may read and write `record-1`, bob may read `record-1`.
 fn fixture() -> (Server, Scratch, Asker) {
     let directory = Scratch::new();
     let socket = directory.path().join("decisions.sock");
@@ -255,7 +255,7 @@ fn contains(found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Asks the question of a case, and returns the answer of the service. Returns an error if the answer is not the expected one.
+/// Asks the question of a case, and returns the answer of the service. Returns an error if the answer is not the expected answer.
 fn check(
     asker: &mut Asker,
     (section, call, members, expected): &(&str, &str, &[&str], &str),
@@ -276,7 +276,7 @@ fn check(
     if holds { Ok(()) } else { Err(format!("{section}: expected {expected}, got {status} {body}")) }
 }
 
-/// The model and the relations for OpenFGA. By these, alice may read and write `record-1`, and bob may read it.
+/// The model and the relations for OpenFGA. By the relations, alice may read and write `record-1`, and bob may read `record-1`.
 const OPENFGA_MODEL: &str = r#"{"schema_version":"1.1","type_definitions":[{"type":"user"},{"type":"record",
     "relations":{"writer":{"this":{}},"reader":{"this":{}},"write":{"computedUserset":{"relation":"writer"}},"read":{"computedUserset":{"relation":"reader"}}},
     "metadata":{"relations":{"writer":{"directly_related_user_types":[{"type":"user"}]},"reader":{"directly_related_user_types":[{"type":"user"}]}}}}]}"#;
@@ -288,7 +288,7 @@ const OPENFGA_RELATIONS: &str = r#"{"writes":{"tuple_keys":[{"user":"user:alice"
 const OPENFGA_DIFFERS: [&str; 7] =
     ["3.4 empty", "3.4 none", "3.4 incomplete", "4.6.1", "4.6.1 resource", "4.6.2", "4.6.2 resource"];
 
-/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs OpenFGA; other runs of the tests use it if it is installed.
+/// OpenFGA, which takes minutes to build. `cargo xtask authzen` needs OpenFGA; other runs of the tests use OpenFGA if it is installed.
 fn openfga() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let places = [home.join("go/bin/openfga"), "/usr/local/bin/openfga".into(), "/usr/bin/openfga".into()];
@@ -345,7 +345,7 @@ fn every_core_case_of_the_scenario_holds() {
     if let Some(program) = openfga() {
         check_openfga(&program);
     }
-    // 2.4.3 to 2.4.5, and 2.5: content type, malformed and empty bodies, and the id of the request.
+    // Sections 2.4.3 to 2.4.5 and 2.5 of the scenario: content type, malformed and empty bodies, and the id of the request.
     let whole = format!("{{{ALICE},{READ},{ONE}}}");
     for (lines, body, expected) in [
         (&["Content-Type: text/plain"][..], whole.as_str(), 400),
@@ -397,7 +397,7 @@ fn a_search_goes_on_page_by_page() {
     assert_eq!(asker.question("search/subject", &bad).status, 400);
 }
 
-/// 6: the metadata of the service.
+/// Section 6 of the scenario: the metadata of the service.
 #[test]
 fn the_configuration_names_the_service_that_was_asked() {
     let (_server, _directory, mut asker) = fixture();

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The number of records in the test of a large backup. The campaign uses a million.
+/// The number of records in the test of a large backup. The campaign uses a million records.
 const RECORDS: u64 = 10_000;
 
 /// Runs a command on a data directory, with a line of input.

@@ -73,7 +73,7 @@ fn a_backup_of_an_earlier_version_that_lacks_a_followed_file_is_not_called_compl
     following(&data);
     said(&data, &["backup", text(&backup)]);
     said(&new, &["restore", text(&backup), "--check"]);
-    // The manifest of a backup that was made without the file.
+    // Replaces the manifest by the manifest of a backup that was made without the file.
     let manifest = std::fs::read_to_string(backup.join("manifest.json")).unwrap();
     let mut manifest: Value = serde_json::from_str(manifest.lines().next().unwrap()).unwrap();
     manifest["files"].as_array_mut().unwrap().retain(|file| file["path"] != "user.cfg");
@@ -301,7 +301,7 @@ fn facts_of_another_store_are_not_said_to_contain_the_revocations_of_this_one() 
             assert!(text_of.contains(part), "{option}: {part}: {text_of}");
         }
         assert!(!text_of.contains("are undone"), "{option}: {text_of}");
-        // The next copy has a later revision than the restore.
+        // These changes give the next copy a later revision than the restored store has.
         for n in 0..3 {
             said(&other, &["user", "add", &format!("next{option}-{n}@local")]);
         }

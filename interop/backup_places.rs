@@ -15,7 +15,7 @@ fn no_command_puts_keys_into_a_datastore() {
     let file = here.join("f.tar");
     server.cli(&["datastore", "create", "second", "--path", text(&served)]);
     server.cli(&["backup", text(&file)]);
-    // A datastore that is not in the backup.
+    // Creates a datastore that is not in the backup.
     let late = here.join("late");
     server.cli(&["datastore", "create", "late", "--path", text(&late)]);
     std::os::unix::fs::symlink(&served, &link).unwrap();

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const SMOKE: usize = 300;
-/// This value is in the server's environment, and so in its memory.
+/// This value is in the server's environment, so the server's memory contains it.
 const PLANTED: &str = "planted-canary-a8f3c1d97e5b4c60";
 
 /// Searches the memory of a process, or files, for some byte strings.
@@ -143,7 +143,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
     let server = Server::start_with(&[("CANARY", PLANTED), WITHOUT_PENALTIES]);
     let login = server.add_user("alice", "DatastoreReader");
     let generated = login.split_once(':').unwrap();
-    // A token with an imported slow hash.
+    // Loads a token with the slow hash of another system.
     let uuid = "7d1c9a52-3e8b-4f60-9b1d-c05e2a7f4e83";
     let hash = Command::new("openssl").args(["passwd", "-5", uuid]).output().unwrap();
     let hash = String::from_utf8(hash.stdout).unwrap();
@@ -236,7 +236,7 @@ fn a_support_bundle_has_what_helps_and_no_secret() {
     {
         assert!(has(&bytes, text), "{text}");
     }
-    // The command works even if the server cannot start.
+    // The command that writes the bundle works even if the server cannot start.
     std::fs::write(server.data().join("enfilade.toml"), "[tls\n").unwrap();
     let bytes = bundle("broken.tar");
     assert!(has(&bytes, "enfilade.toml") && has(&bytes, "expected"), "{}", String::from_utf8_lossy(&bytes));

@@ -59,7 +59,7 @@ fn a_revocation_list_without_a_number_is_named_and_other_certificates_are_shown(
     );
     let (is_well, out, _) = run(&["certs", "show", "nas.example"]);
     assert!(!is_well && out.contains("nas.pem") && out.contains("`crl-file crl.pem`"), "{out}");
-    // The advice works.
+    // The list is accepted when its configuration has a `crlnumber`, as the message advises.
     write("ca.cnf", &format!("{configuration}crlnumber = number\n"));
     write("number", "01\n");
     openssl(place, make);

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Much shorter than the interval at which the server checks all files, including those that it does not watch.
+/// The time within which the server must use changed files. It is much shorter than the interval at which the server checks all files, including
+/// files that it does not watch.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Changes the place of certificates in the configuration, and reloads the configuration.

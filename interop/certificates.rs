@@ -356,7 +356,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                         }
                         Err(why) => problems.lock().unwrap().push(why),
                     }
-                    // Without this pause each thread would keep one of the two cores busy.
+                    // Without this pause, each thread would keep a core busy.
                     std::thread::sleep(Duration::from_millis(2));
                 }
             });

@@ -13,8 +13,8 @@ pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "k
 /// The kind of failure, the number of the call that fails, and a file that is created at the failure.
 pub(crate) type Fault<'a> = (&'a str, u64, &'a Path);
 
-/// The path of the library that is loaded before the C library. Cargo does not build it for this test, because it is in another package, so this
-/// function builds it.
+/// The path of the library that is loaded before the C library. Cargo does not build the library for this test, because the library is in another
+/// package. So this function builds it.
 pub(crate) fn preload() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-preload"]).status();

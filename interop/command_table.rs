@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 use Kind::{Changes, Creates, Free, Reads};
 
 /// Each command, with arguments that are valid for the prepared data directory ([`House`]). `{D}` is a directory next to the data directory.
-pub(crate) const COMMANDS: [(&str, Kind, &str); 100] = [
+pub(crate) const COMMANDS: [(&str, Kind, &str); 103] = [
     ("serve", Creates, ""),
     ("init", Creates, ""),
     ("setup", Creates, "--user new@local"),
@@ -61,6 +61,9 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 100] = [
     ("token regenerate", Changes, "ann@local!one"),
     ("token upgrade", Reads, "ann@local!one"),
     ("token delete", Changes, "ann@local!one"),
+    ("link create", Changes, "main / --user ann@local"),
+    ("link list", Reads, ""),
+    ("link end", Changes, "{L}"),
     ("keys list", Reads, ""),
     ("keys init", Reads, ""),
     ("keys rotate", Reads, "--force"),
@@ -119,7 +122,7 @@ pub(crate) const COMMANDS: [(&str, Kind, &str); 100] = [
     ("support-bundle", Free, "{D}/support.tar"),
 ];
 
-/// Commands with separate tests for these situations, and the reason.
+/// Commands that `every_command` does not run in its situations, each with the reason or with the test that covers the command.
 pub(crate) const ELSEWHERE: [(&str, &str); 30] = [
     ("acl restore", "reads lines of `acl save`: interop `samba`"),
     ("restore", "makes the data directory itself: interop `backup`"),

@@ -108,8 +108,8 @@ fn a_help_text_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Without standard output, the operator would not see a new secret, and a copy of the facts would be lost. Therefore the command does neither, but
-/// does its other work.
+/// Without standard output, the operator would not see a new secret, and a copy of the facts would be lost. Therefore the command creates no secret
+/// and writes no copy of the facts, but does its other work.
 #[test]
 fn no_secret_is_made_while_standard_output_is_closed() {
     let house = House::new();

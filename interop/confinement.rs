@@ -126,7 +126,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("fork", ENOSYS),
         ("terminal", ENOSYS),
         ("socket 16", ENOSYS),
-        // The family is netlink, then IPv4.
+        // The number is the address family: 16 is netlink, and 2 is IPv4.
         ("socket 2", "ok"),
         // Sockets of TCP are allowed. Sockets of MPTCP, SCTP and SMC, and TCP Fast Open, are not allowed, because Landlock does not check their
         // ports.
@@ -135,7 +135,7 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
         ("stream 132", ENOSYS),
         ("stream 256", ENOSYS),
         ("fast-open 9", ENOSYS),
-        // io_uring_setup and clone3.
+        // Call 425 is io_uring_setup, and call 435 is clone3.
         ("call 425", ENOSYS),
         ("call 435", ENOSYS),
     ];
@@ -154,12 +154,13 @@ fn a_server_makes_only_the_system_calls_that_it_needs() {
 
 #[test]
 fn a_call_of_an_attacker_ends_the_server() {
-    // `run` is execve(2). The numbers are those of fsopen, open_tree and move_mount, the same on every architecture.
+    // `run` is execve(2). The other numbers are the numbers of fsopen (430), open_tree (428) and move_mount (429), which are the same on every
+    // architecture.
     for attempt in ["run /bin/true", "call 430", "call 428", "call 429"] {
         let mut tried = Tried::start(&[]);
         tried.ask(&[attempt]);
         let ended = tried.server.wait();
-        // SIGSYS
+        // Signal 31 is SIGSYS.
         assert_eq!(ended.signal(), Some(31), "{attempt}: {ended:?}");
     }
 }

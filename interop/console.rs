@@ -1,10 +1,14 @@
 //! The console, with curl in the role of a browser: curl handles cookies like a browser, including the rules for the prefix `__Host-`.
 
+mod bounds;
 mod browser;
 mod files;
+mod links;
 mod pages;
+mod pieces;
 mod second_factor;
 mod signing_in;
+mod trash;
 
 use crate::server::{Scratch, Server};
 use std::path::PathBuf;
@@ -126,7 +130,12 @@ impl<'s> Browser<'s> {
 
 /// A server with the users alice and bob, who have passwords and roles on `main`.
 pub(crate) fn server() -> Server {
-    let server = Server::start();
+    server_with(&[])
+}
+
+/// As [`server`], with settings in the environment.
+pub(crate) fn server_with(environment: &[(&str, &str)]) -> Server {
+    let server = Server::start_with(environment);
     for (name, role) in [("alice", "DatastorePowerUser"), ("bob", "DatastoreReader")] {
         server.add_user(name, role);
         set_password(&server, &format!("{name}@local"));

@@ -54,7 +54,8 @@ struct House {
 }
 
 impl House {
-    /// Creates users, groups and tokens, and changes some of them. By this the file gets free pages and older versions of records.
+    /// Creates users, groups and tokens, and changes some of these records. After these changes, the file has free pages and older versions of
+    /// records.
     fn build() -> Self {
         let mut server = Server::start();
         let login = server.add_user("alice", "DatastoreReader");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The additional packages of the clean Debian: those for systemd, and those that the package needs.
+/// The additional packages of the clean Debian: the packages for systemd, and the packages that the package of Enfilade needs.
 const INCLUDED: &str = "systemd-sysv,dbus,procps";
 
 /// Mounts the directories that programs need into the directory `$0`, and runs the rest of the arguments there. The mounts end with the command.
@@ -20,7 +20,7 @@ pub(crate) struct DebianRoot {
 }
 
 impl DebianRoot {
-    /// Unpacks a clean Debian. Returns `None` if this process cannot make one, and prints this even in a test that passes.
+    /// Unpacks a clean Debian. Returns `None` if this process cannot unpack a Debian, and prints this even in a test that passes.
     pub(crate) fn new() -> Option<Self> {
         if !can_enter() {
             not_tested("the package was not installed, because this process is not root, or may not mount");
@@ -109,8 +109,8 @@ pub(crate) fn can_enter() -> bool {
     rustix::process::geteuid().is_root() && tried.is_ok_and(|output| output.status.success())
 }
 
-/// The archive with the clean Debian. Its release is that of this machine, because the program was linked here. The archive is made once, which needs
-/// the network, and is kept below `target`.
+/// The archive with the clean Debian. It has the same release as this machine, because the program was linked on this machine. The archive is made
+/// once, which needs the network, and is kept below `target`.
 fn archive() -> &'static Path {
     static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
         let os = std::fs::read_to_string("/etc/os-release").unwrap_or_default();

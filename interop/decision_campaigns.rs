@@ -1,4 +1,4 @@
-//! Random questions to the decision listener. The tests are short; `cargo xtask` runs them as campaigns with a larger number.
+//! Random questions to the decision listener. The tests are short. `cargo xtask` runs the same tests as campaigns, with more questions.
 
 use crate::decision_listener::{Asker, SUBREQUEST, decide};
 use crate::decisions::{HOST, PROXIES, World};

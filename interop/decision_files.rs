@@ -316,7 +316,7 @@ fn an_application_can_check_who_the_visitor_is() {
     assert_eq!((&claims["sub"], &claims["aud"]), (&json!("writer-x@local!t"), &json!("wiki")));
     assert_eq!((&claims["groups"], &claims["roles"]), (&json!(["staff@local"]), &json!(["ApplicationUser"])));
     assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 60);
-    // These keys rotate together with the keys of sessions. The next key is published before the server signs with it.
+    // The keys of signed tokens rotate together with the keys of sessions. The next key is published before the server signs with it.
     world.server.cli(&["keys", "rotate"]);
     let signed_anew = || {
         let next = token();

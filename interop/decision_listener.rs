@@ -18,7 +18,7 @@ pub(crate) const SUBREQUEST: [&str; 6] = [
     "X-Enfilade-Application: wiki",
 ];
 
-/// Asks questions with `enfilade decide`: each is an authid and a request. Returns whether each was permitted.
+/// Asks questions with `enfilade decide`: each is an authid and a request. Returns whether each question was permitted.
 pub(crate) fn decide(server: &Server, questions: impl Iterator<Item = (String, String)>) -> Vec<bool> {
     let line = |(authid, request)| format!("{}\n", json!({ "auth_id": authid, "request": request }));
     let lines: Vec<String> = questions.map(line).collect();
@@ -98,7 +98,7 @@ impl Asker {
         self.send("GET /decide/caddy", &lines, "")
     }
 
-    /// Asks questions in batches by AuthZEN. Returns whether each was permitted.
+    /// Asks questions in batches by AuthZEN. Returns whether each question was permitted.
     pub(crate) fn evaluations(&mut self, questions: &[Value]) -> Vec<bool> {
         let mut judged = Vec::new();
         for part in questions.chunks(400) {

@@ -1,5 +1,5 @@
-//! Proxies of other makes in front of an application. Each proxy runs with the output of `enfilade integrate`, and asks the real server before it
-//! forwards a request.
+//! Real proxies (nginx, HAProxy, Caddy, Envoy, Traefik) in front of an application. Each proxy runs with the output of `enfilade integrate`, and asks
+//! the real server before it forwards a request.
 
 use crate::proxy::{Proxy, nginx_around};
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, free_port};

@@ -100,7 +100,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(listed.into_inner() > 10);
     std::thread::sleep(SETTLED);
     assert_eq!(seen(&server, &alice), BTreeSet::new());
-    // The entries become visible again. For some of them, the file was replaced.
+    // The entries become visible again. Some of the files were replaced.
     for n in 0..files / 2 {
         put(&file(n), Sid::AUTHENTICATED);
         assert!(seen(&server, &alice).contains(&n));

@@ -20,6 +20,7 @@ pub(crate) struct House {
     pub(crate) scratch: Scratch,
     service: String,
     pub(crate) endpoint: String,
+    link: String,
     /// The login of a token that no command of the table uses.
     login: String,
 }
@@ -27,8 +28,13 @@ pub(crate) struct House {
 impl House {
     pub(crate) fn new() -> Self {
         let scratch = Scratch::new();
-        let mut house =
-            House { scratch, service: String::new(), endpoint: String::new(), login: String::new() };
+        let mut house = House {
+            scratch,
+            service: String::new(),
+            endpoint: String::new(),
+            link: String::new(),
+            login: String::new(),
+        };
         for line in [
             "init",
             "user add ann@local",
@@ -51,6 +57,7 @@ impl House {
         }
         let token = house.must("token create ben@local!one");
         house.login = format!("ben@local!one:{}", token["value"].as_str().unwrap());
+        house.link = house.must("link create main / --user ben@local")["id"].as_str().unwrap().to_owned();
         house.service = house.must("catalog service image glance")["id"].as_str().unwrap().to_owned();
         let line = format!("catalog endpoint {} admin https://127.0.0.1/", house.service);
         house.endpoint = house.must(&line)["id"].as_str().unwrap().to_owned();
@@ -82,6 +89,7 @@ impl House {
         let words = words.map(|word| match word {
             "{S}" => self.service.clone(),
             "{E}" => self.endpoint.clone(),
+            "{L}" => self.link.clone(),
             word => word.replace("{D}", &next_to),
         });
         command.args(["--json", "--data"]).arg(data).args(words).envs(short_passwords(data));
@@ -175,7 +183,7 @@ fn every_command_works_while_a_server_runs() {
         let after = house.revision(&data);
         assert_eq!(after > before, kind == Changes, "{line}: revision {before}, then {after}");
         assert!(server.is_running(), "{line} ended the server: {}", server.log());
-        // Without TLS, because `certs remove` removes the only certificate.
+        // The request is sent without TLS, because `certs remove` removes the only certificate.
         let whoami = format!("http://{}/whoami", server.plain);
         let whoami = curl::command(&server, &house.login).arg(whoami).output().unwrap();
         let whoami: Value = serde_json::from_slice(&whoami.stdout).unwrap();

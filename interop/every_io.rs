@@ -1,6 +1,6 @@
 //! Runs commands that change something; some of them change users and tokens in edited files. In each run, another write, sync or rename fails, or
-//! the command is killed at this call. The runs end when the command makes no further call of this kind. Afterwards, the facts are those before or
-//! after the command, an acknowledged change is kept, the store opens, and every record is valid.
+//! the command is killed at this call. The runs end when the command makes no further call of this kind. Afterwards, the facts are either the facts
+//! before the command or the facts after the command. An acknowledged change is kept, the store opens, and every record is valid.
 
 use crate::command::{self, FAULTS, Fault, passed};
 use crate::server::Scratch;
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// CI uses only the first two kinds of failures, because they find most defects.
+/// CI uses only the first two kinds of failures, because these kinds find most defects.
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [
@@ -102,7 +102,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(text.contains("main"));
 }
 
-/// One run with a failure. `None` if the program made fewer calls.
+/// Runs the operation with a failure at call `at`. Returns `None` if the program made fewer calls.
 fn fault_at(
     good: &Path,
     scratch: &Path,

@@ -80,7 +80,7 @@ fn an_application_credential_and_a_session_have_the_roles_of_their_project() {
     assert!(step.contains("for the project other@local") && !step.contains("datastore set"), "{step}");
     server.cli(&["datastore", "set", "main", "--project", "plain@local"]);
     assert_eq!((status(), explain(&server, &ask)), (207, None));
-    // The password and the API tokens of the user have no roles on the project. A session for the project has them.
+    // A login with the user's password or API token gives no roles on the project. A session for the project gives these roles.
     server.add_token("zoe@local!test");
     assert_eq!(explain(&server, &["zoe@local", "main"]).as_deref(), Some("access AC01"));
     // No role on the path is proposed, because it would give more rights than the roles on the project.

@@ -62,7 +62,7 @@ fn whoami(server: &Server, login: &str) -> u16 {
     curl(server, login, "/whoami", &[]).status
 }
 
-/// If a file is missing, a change of it is refused. The change would write a file that contains only the new record.
+/// If a file is missing, a change of the file is refused, because the change would write a file that contains only the new record.
 #[test]
 fn a_missing_file_is_not_written_anew() {
     let server = start();
@@ -317,8 +317,8 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     write(&server, "token.shadow", "{}");
     within(5, "the other looks", &server, || {
         if stopped.elapsed() > Duration::from_secs(6) {
-            // If the process was stopped in the middle of a commit, it holds the write lock of the store. Then the process is continued, and stopped
-            // again at another moment.
+            // If the process was stopped in the middle of a commit, it holds the write lock of the store. In this case, the process is continued, and
+            // stopped again at another moment.
             signal(server.pid(), Signal::CONT);
             std::thread::sleep(Duration::from_millis(100));
             signal(server.pid(), Signal::STOP);

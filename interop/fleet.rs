@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// Δ, plus time for the answer of a machine that is busy with other tests.
+/// The longest time that a proof is valid (Δ in docs/fleet-protocol.md), plus time for the answer of a machine that is busy with other tests.
 const PROOF_ENDS: Duration = Duration::from_secs(5);
 
 struct Fleet {
@@ -55,7 +55,7 @@ impl Fleet {
         Fleet { etcd, scratch, members }
     }
 
-    /// Servers of a fleet. For each server, a list of the addresses of the machines of etcd.
+    /// Starts the servers of a fleet. For each server, `etcd` contains the addresses of the machines of etcd.
     fn of_servers(etcd: &[Vec<String>], environment: &[(&str, &str)]) -> Vec<Server> {
         Self::of_servers_with(etcd, |_| environment.to_vec())
     }
@@ -148,7 +148,7 @@ fn what_one_member_revokes_no_member_grants() {
         members[ender].cli(&["token", "delete", "ann@local!t"]);
         assert_eq!(fleet.statuses(&token), [401; 3], "deleted by member {ender}");
     }
-    // A change over HTTP, by a server.
+    // A change that a server makes over HTTP also takes effect on all members at once.
     let admin = members[1].add_token("admin@local!api");
     let token = members[0].add_token("ann@local!http");
     assert_eq!(fleet.statuses(&token), [200; 3]);
@@ -287,7 +287,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     configure(&alone, std::slice::from_ref(&fleet.etcd.address), "e");
     let no = refused(&alone, &["user", "list"]);
     assert!(no.contains("this machine is not a member of a fleet"), "{no}");
-    // etcd contains the log of another store.
+    // `fleet init` is refused, because etcd contains the log of another store.
     let no = refused(&alone, &["fleet", "init"]);
     assert!(no.contains("it is the log of the store") || no.contains("there is a log already"), "{no}");
     configure(&data, std::slice::from_ref(&fleet.etcd.address), "x");

@@ -1,4 +1,4 @@
-//! A full disk: a server that starts reports it, a running server continues to answer, and rights can be removed.
+//! A full disk: a server that starts reports the full disk, a running server continues to answer, and rights can be removed.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{BINARY, Server, WITHOUT_PENALTIES, first_line};
@@ -249,7 +249,7 @@ fn who_fills_the_disk_can_be_kept_out() {
 }
 
 /// The server follows an edited file even if the edit gives rights and a part of the reserve is used: if the facts did not follow the file, the
-/// server would refuse all its records. A command that gives rights is refused before it changes the file.
+/// server would refuse all records of the file. A command that gives rights is refused before it changes the file.
 #[test]
 fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     let Some(server) = OnSmallDisk::start(256) else {
@@ -277,7 +277,7 @@ fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     let data = format!("/proc/{}/root{}/data", server.child.id(), server.scratch.path().display());
     let data = Path::new(&data);
     std::fs::remove_file(data.join("datastores/main/small")).unwrap();
-    // The server removes the rest of a refused upload after its answer. Therefore more space than that of the file may be free.
+    // The server removes the rest of a refused upload after its answer. Therefore the free space may be larger than the removed file.
     fill_reserve("again");
 
     let file = data.join("user.cfg");

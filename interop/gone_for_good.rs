@@ -1,5 +1,5 @@
-//! A session that lost a right does not get it back when the right is granted again in any way. A trust that was delegated further ends with each
-//! user and each trust of its chain.
+//! A session that lost a right does not get it back when the right is granted again in any way. A trust that was delegated further ends if any user
+//! or any trust of its chain is disabled or deleted.
 
 use crate::gone::{Cloud, enabled, project};
 use serde_json::{Value, json};
@@ -216,7 +216,8 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
         let token = by(&cyn, &second).unwrap();
         assert!(cloud.stands(&token).is_some());
         let path = format!("/v3/users/{}", bea.2);
-        // Whether the trust permits a new session after the change, and after the end of the change.
+        // Whether the trust permits a new session after the change, and whether it permits a new session after the user or the domain is enabled
+        // again.
         let (meanwhile, later) = match what {
             "disabled" => {
                 cloud.change("PATCH", &path, &enabled("user", false));

@@ -1,4 +1,4 @@
-//! An HTTP/2 client that builds single frames (RFC 9113, header fields by RFC 7541 §6.2.2). It can send frames that no library would send.
+//! An HTTP/2 client that builds single frames (RFC 9113, header fields by RFC 7541 §6.2.2). The client can send frames that no library would send.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -94,7 +94,7 @@ struct Container {
     scratch: Scratch,
     /// `HOST:PORT` of HTTPS, and of the operations listener.
     listen: [String; 2],
-    /// Podman and the name of the image. Without them, the program of the unpacked layer runs.
+    /// Podman and the name of the image. If the value is `None`, the program of the unpacked layer runs.
     podman: Option<(Podman, String)>,
     child: Option<Child>,
 }
@@ -144,7 +144,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
         command
     }
 
-    /// Loads the image into podman. Returns the reason if podman cannot run it on this machine.
+    /// Loads the image into podman. Returns the reason if podman cannot run the image on this machine.
     fn load(&mut self, archive: &Path) -> Result<(), String> {
         let mut podman = Podman::new(self.scratch.path());
         let loaded =

@@ -95,7 +95,7 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
 }
 
 /// A datastore, users and a group of this server have the same names as records of the source. The import gives the users of the source no rights on
-/// this server's datastore, and gives this server's users and group none of the roles that the source assigns to the same names.
+/// this server's datastore. It gives this server's users and group none of the roles that the source assigns to the same names.
 #[test]
 fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     let server = Server::start();
@@ -196,7 +196,8 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/twin/plan.txt", "/dav/main/"] {
         assert_eq!(curl(&server, "ann@pbs:ann's", path, &[]).status, 404, "{path}");
     }
-    // The same source again. With `--same-source`, the import treats its datastores, users and tokens as records of this server.
+    // The same source again. With `--same-source`, the datastores, users and tokens of this server count as the records of the same names in the
+    // source.
     let acl = std::fs::read_to_string(format!("{from}/acl.cfg")).unwrap();
     write("acl.cfg", &(acl + "acl:1:/datastore/mine/a:ann@pbs:DatastoreReader\n"));
     let again = server.cli(&["import", "proxmox", &from]);

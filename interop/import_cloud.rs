@@ -249,7 +249,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
-    // Imported records, which have the ids of the original, are listed by name.
+    // Lists show imported records by name. The records have the same ids as in the source.
     let listed = here.cli(&["role", "list", "--named"]);
     assert!(listed.iter().any(|row| row["on"] == "domain d1, inherited"), "{listed:#?}");
     here.cli(&["role", "remove", "--domain", "d1", "--inherited", "--auth-id", "ann@d1", "cook"]);

@@ -324,7 +324,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
         rows.iter().map(|row| row["for"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(listed("member@Default"), ["project admin@Default"]);
-    // A removal takes effect at once.
+    // The removal of a role, or the end of a session, takes effect at once.
     server.cli(&["role", "remove", "--project", "admin", "--auth-id", "reader@Default", "reader"]);
     assert_eq!(status(&reader, file, &[]), 401);
     server.cli(&["session", "end", "member@Default"]);

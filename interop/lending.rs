@@ -177,7 +177,7 @@ fn what_a_credential_made_ends_with_it() {
         assert_eq!(cloud.client.login(identity, Value::Null), None);
     }
     assert_eq!([&trust, &on].map(|trust| cloud.comes_in_by(trust)), [None, None]);
-    // No list contains them any more.
+    // No list contains the deleted credentials, trusts and keys any more.
     let path = format!("/v3/users/{alice}/application_credentials");
     let rows = cloud.client.call(&own, "GET", &path, &Value::Null).2;
     assert_eq!(rows["application_credentials"], json!([]), "{rows}");
@@ -266,7 +266,7 @@ fn what_was_lent_changes_no_account_and_gives_nobody_a_role() {
         json!({ "name": "g", "domain_id": "default" }),
     );
     for (name, token) in &lent {
-        // Calls that the roles permit work.
+        // The lent session can make the calls that its roles permit.
         let body = json!({ "project": { "name": format!("by-{name}"), "domain_id": "default" } });
         assert_eq!(cloud.status(token, "POST", "/v3/projects", &body), 201, "{name}");
         assert_eq!(cloud.status(token, "GET", "/v3/users", &Value::Null), 200, "{name}");

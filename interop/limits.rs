@@ -25,6 +25,7 @@ pub(crate) fn start(limits: &[(&str, &str)]) -> (Server, String) {
 fn each_has_its_test_here() {
     let here = [
         include_str!("limits.rs"),
+        include_str!("console/links.rs"),
         include_str!("connections.rs"),
         include_str!("robustness.rs"),
         include_str!("shares.rs"),
@@ -48,7 +49,7 @@ fn of_lines_in_the_log() {
     let requests: Vec<String> = (0..60).map(|n| server.url(&format!("/dav/main/{n}"))).collect();
     let refused = command(&server, "").args(["--output", "/dev/null"]).args(&requests).output().unwrap();
     assert!(refused.status.success(), "{refused:?}");
-    // Failed logins have a separate limit. Therefore the log contains this one although other refusals are over their limit.
+    // Failed logins have a separate limit. Therefore the log contains this failed login, although the other refusals are over their limit.
     assert_eq!(curl(&server, "admin@local:wrong", "/dav/main/", &PROPFIND_0).status, 401);
     assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
     let lines = || {
@@ -201,7 +202,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let all: Vec<String> = all.iter().map(|path| format!("/dav/main/{path}")).collect();
     let listed = |depth: &[&str]| curl(&server, &token, "/dav/main/", depth).text();
     assert_eq!(hrefs(&listed(&DEEP)), all);
-    // A PROPFIND without the header `Depth` is answered like one with `Depth: infinity` (RFC 4918 §9.1).
+    // A PROPFIND without the header `Depth` is answered like a PROPFIND with `Depth: infinity` (RFC 4918 §9.1).
     assert_eq!(hrefs(&listed(&["--request", "PROPFIND"])), all);
     assert!(!listed(&DEEP).contains("HTTP/1.1 507"));
     std::fs::write(root.join("a/b/c/4"), "").unwrap();

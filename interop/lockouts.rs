@@ -85,7 +85,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
 fn the_server_writes_logins_and_new_users_are_active() {
     let server = server("[identity]\npenalties = false\ninactive_days = 90\n");
     assert_eq!((ann(&server)["inactive"].clone(), basic(&server, RIGHT)), (json!(false), 207));
-    // A user without a record of the last login gets one at the start of a server or at the next login. This user was created after the start.
+    // A user without a record of the last login gets a record at the start of a server or at the next login. This user was created after the start.
     let id = ann(&server)["id"].clone();
     let is_written = || {
         let dump = server.cli(&["facts", "dump"]);

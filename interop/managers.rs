@@ -30,7 +30,8 @@ fn tenant() -> Tenant {
     tenant
 }
 
-/// A right of a user or group: a role by a call of the Identity API, a role on a path, a membership in a group of the other domain, or a trust.
+/// A right of a user or group: a role that a call of the Identity API assigns, a role on a path, a membership in a group of the other domain, or a
+/// trust.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
     Grant(&'static str, &'static str),

@@ -210,7 +210,7 @@ fn cloud() -> Cloud {
             if *on != On::Project {
                 continue;
             }
-            // Lent sessions: by a restricted application credential, by an unrestricted one, by one with access rules, and by a trust.
+            // Lent sessions: by application credentials (restricted, unrestricted, and with access rules), and by a trust.
             let rules = json!([{ "service": "identity", "method": "GET", "path": "/v3/users" }]);
             for (kind, unrestricted, rules) in [
                 ("restricted", false, Value::Null),

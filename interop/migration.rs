@@ -154,7 +154,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
         "datastore maintenance chunks none",
         "acl set chunks / 'allow USER@REALM modify inherit=files,dirs' --recursive",
         "-u 'ann@pbs' -X PROPFIND",
-        // The other datastores are read-only.
+        // The report proposes a request for `plain`, because the other datastores are read-only.
         "https://127.0.0.1:8443/dav/plain/",
     ] {
         assert!(next.contains(expected), "{expected}: {next}");
@@ -288,7 +288,7 @@ fn an_import_that_fails_creates_nothing_and_says_what_it_expected() {
     std::fs::write(&clouds, "clouds:\n  old:\n    auth:\n      auth_url: http://127.0.0.1:1/v3\n      username: a\n      password: b\n").unwrap();
     let refused = cloud.env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
     assert!(!refused.status.success() && !data.exists(), "{refused:?}");
-    // A directory that is prepared for other files stays unchanged.
+    // A directory into which an operator has put a `user.cfg` stays unchanged.
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
     let refused = enfilade(&data, &["import", "proxmox", source.to_str().unwrap()]);
@@ -335,7 +335,7 @@ fn the_printed_request_works_and_names_who_may_make_it() {
     assert_eq!(why, "start the server, then try");
     let here = line.replace("127.0.0.1:8443", &server.address);
     assert_eq!(status_of(&here, "ann@pbs", "ann's"), "207", "{line}");
-    // While a server runs, the report does not say to start one.
+    // While a server runs, the report does not say to start a server.
     let (why, line) = try_it(&server.cli(&["import", "proxmox", from]));
     assert!(
         why.contains("the running server")
@@ -546,7 +546,7 @@ fn bootstrap_names_the_other_administrator_and_addresses_that_answer() {
     with(&["--public-url", second, "--internal-url", inside]);
     with(&[]);
     assert_eq!(urls(), [second, inside, second]);
-    // Another public URL also replaces its copies, but not other URLs.
+    // A new public URL also replaces the other URLs that were equal to the old public URL. URLs that differed from the old public URL stay.
     let says = with(&["--public-url", first]);
     assert!(says.contains(&format!("the catalog keeps the internal URL {inside} of")), "{says}");
     assert_eq!(urls(), [first, inside, first]);

@@ -1,4 +1,5 @@
-//! Files with names that cannot be in a URL. Clients do not learn of these files, because some may be hidden. `doctor` reports them to the operator.
+//! Files with names that cannot be in a URL. Clients do not learn of these files, because some may be hidden. `doctor` reports these files to the
+//! operator.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::Server;

@@ -51,7 +51,7 @@ pub(crate) fn fill(lmdb: &Lmdb) {
         |status: &Status| status.used_bytes < status.map_bytes / 100 * MAP_PERCENT_MAX + (64 << 10);
     let status = lmdb.status();
     assert!(is_within(&status) && 94 <= status.used_bytes * 100 / status.map_bytes, "{status:?}");
-    // Free space in pages is enough for a few small records, until removals have used a part of the reserve.
+    // Pages with free space still accept a few small records. So this loop adds small records until they have used a part of the reserve.
     for n in 0_u128.. {
         if !is_within(&lmdb.status()) {
             break;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The version of a package that differs from the newest package only in its version.
+/// The version of an older package, which differs from the newest package only in its version.
 const OLDER: &str = "0.0.1";
 
 /// The data directory of the server that the package installs.

@@ -40,7 +40,8 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
     assert_eq!(status(&server, "alice@local:correct horse", &[]), 429);
     assert_eq!(status(&server, &alice, &[]), 207);
     assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
-    // The server now remembers the password, but refuses it from the blocked address. Otherwise a client could guess it there without a delay.
+    // The server now remembers the password, but refuses it from the blocked address. Otherwise a client at the blocked address could guess the
+    // password without a delay.
     for password in ["correct horse", "correct mule"] {
         assert_eq!(status(&server, &format!("alice@local:{password}"), &[]), 429);
     }

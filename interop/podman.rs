@@ -38,7 +38,7 @@ impl Podman {
     /// Finds options with which `podman run` with these words succeeds.
     ///
     /// # Errors
-    /// What podman says, if there are none.
+    /// The error text of podman, if no options work.
     pub(crate) fn fit(&mut self, words: &[&str]) -> Result<(), String> {
         let mut last = String::new();
         for (before, of_run) in

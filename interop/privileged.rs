@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const USER: u32 = 54_323;
 
-/// The program of the helper. Cargo does not build it for this test, because it is in another package.
+/// The program of the helper. Cargo does not build the helper for this test, because the helper is in another package.
 pub(crate) fn program() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built =
@@ -39,7 +39,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// Starts the helper like its systemd unit: as a separate user, with these three capabilities, and with the listening socket as standard input.
+    /// Starts the helper like its systemd unit: as a separate user, with four capabilities, and with the listening socket as standard input.
     fn start(directory: &Path, user: u32, ports: &[u16]) -> Self {
         let socket = directory.join("helper.sock");
         let _ = std::fs::remove_file(&socket);

@@ -229,7 +229,7 @@ fn headers_count_only_from_a_trusted_proxy() {
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains(reason), "{headers} {answer}");
     }
     until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 5);
-    // The header contains a port.
+    // The port in the header is in the URLs of the answer.
     let answer = say(
         &server,
         "/v3",
@@ -267,7 +267,7 @@ fn a_request_is_followed_by_its_id() {
         assert!(line.contains(expected), "{path}: {line}");
         assert!(!line.contains("two words"), "{line}");
     }
-    // A request that makes a change.
+    // Sends a request that makes a change.
     let login = format!("admin@local:{}", server.password);
     let url = format!("http://{}/api2/json/access/users", server.plain);
     let (_, made) = ask(&server, &login, "127.0.0.1", &url, &["--include", "--data", "userid=anna@local"]);

@@ -1,4 +1,4 @@
-//! Starts and stops a proxy of another make with a configuration.
+//! Starts and stops a real proxy (nginx, HAProxy, Caddy, Envoy or Traefik) with a configuration.
 
 use crate::decisions::HOST;
 use crate::proxmox::from_pypi;

@@ -1,6 +1,6 @@
 //! Processes on one data directory check credentials while another process and commands revoke them. A check that begins after the acknowledgement of
-//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. This shows
-//! that the test can fail.
+//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. So the test
+//! can detect wrong grants.
 //!
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
 
@@ -119,8 +119,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
     })
 }
 
-/// State that the processes share: whether to stop, and which revocations were acknowledged. Each item is one byte of a file, because any process
-/// then reads a value that another process wrote before.
+/// State that the processes share: whether to stop, and which revocations were acknowledged. Each item is one byte of a file, so that each process
+/// immediately reads what another process wrote.
 struct Board(File);
 
 impl Board {
@@ -391,7 +391,7 @@ fn race(checks: u64, without: &str) -> Outcome {
             println!("{:>6} of {count} revoked", n + 1);
         }
     }
-    // Wrong grants are counted for a little longer.
+    // The processes check for a little longer, so that late wrong grants are counted, too.
     std::thread::sleep(Duration::from_millis(200));
     board.set(0);
     let mut outcome = Outcome { checks: 0, granted: 0, stale: 0 };

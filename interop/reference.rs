@@ -5,7 +5,7 @@ use enfilade_testkit::Scratch;
 use serde_json::Value;
 use std::process::Command;
 
-/// The output of `enfilade reference`. Checks that it uses no data directory.
+/// The output of `enfilade reference`. Checks that the command uses no data directory.
 fn reference(arguments: &[&str]) -> String {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");

@@ -88,7 +88,7 @@ impl World {
         curl(&self.cloud.server, login, "/whoami", &[]).status == 200
     }
 
-    /// Whether a credential works. It is used like a client would use it.
+    /// Whether a credential works. The test uses the credential as a client would.
     fn works(&self, way: &str, name: &str) -> bool {
         let by_trust = |who: &str| self.login(who, json!({ "OS-TRUST:trust": { "id": name } }));
         match way {
@@ -486,7 +486,7 @@ fn after_everything_was_revoked_no_way_in_is_left() {
     );
     assert_eq!(trust()["works"], true);
 
-    // Revokes credentials of bob for the project, and those of the members of a group.
+    // Revokes credentials of bob for the project, and credentials of the members of a group.
     let made = &server.cli(&["token", "create", "bob@Default!ci", "--project", "work"])[0];
     let ci = format!("bob@Default!ci:{}", made["value"].as_str().unwrap());
     assert!(world.whoami(&ci));

@@ -161,7 +161,7 @@ fn wrong_and_doubled_credentials() {
     }
     for second in ["Authorization: Basic YUBsb2NhbDp4", "X-Auth-Token: x", "Cookie: a=b"] {
         let arguments = [&PROPFIND_0[..], &["--header", second]].concat();
-        // curl omits its own `Authorization` if another one is given. Therefore both are given as headers.
+        // curl omits its own `Authorization` if another `Authorization` is given. Therefore both are given as headers.
         let own = format!("Authorization: Basic {}", base64(setup.token.as_bytes()));
         let answer = curl(server, "", "/dav/main/", &[&arguments[..], &["--header", &own]].concat());
         assert_eq!(answer.status, 400, "{second}: {}", answer.text());

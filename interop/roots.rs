@@ -162,7 +162,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     assert!(String::from_utf8_lossy(&review.stderr).contains("overlaps with"), "{review:?}");
     std::fs::write(&config, before).unwrap();
 
-    // A link, and then a mount, replaces the directory of a valid datastore. Then a file below it is mounted over.
+    // A link, and then a mount, replaces the directory of a valid datastore. Then another file is mounted over a file in the directory.
     let place = scratch.join("tank");
     server.cli(&["datastore", "create", "tank", "--path", place.to_str().unwrap()]);
     std::fs::write(place.join("file"), "content").unwrap();

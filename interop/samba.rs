@@ -83,7 +83,8 @@ for line in sys.stdin:
         print(0)
 ";
 
-/// 10^5 random ACLs, users and rights. Samba's access check gives the same result for each of them, for the bytes that Enfilade writes.
+/// Tries 10^5 random combinations of an ACL, a user and a right. For the bytes of the ACL that Enfilade writes, Samba's access check gives the same
+/// result as Enfilade.
 #[test]
 fn samba_judges_every_list_as_it_is_judged_here() {
     let own: Vec<Sid> = (0..4).map(|n| Sid::of_store([1, 2, 3], 1_000 + n)).collect();
@@ -121,6 +122,7 @@ fn samba_judges_every_list_as_it_is_judged_here() {
             authid: "alice@local".parse().unwrap(),
             user,
             narrowed_to: None,
+            link: None,
             reach: Reach::Everything,
             sid: own[0],
             groups: Vec::new(),
@@ -333,7 +335,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
         sizes.insert(ours.len());
     }
     assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
-    // An ACL that Samba writes for a file of ann, in Samba's version of the attribute.
+    // Samba writes an ACL for a file of ann, in Samba's version of the attribute.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
@@ -410,7 +412,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
     };
     let seen = same("of a tree with ACLs written here");
     assert!(seen.iter().all(|seen| (10..85).contains(&seen.len())) && seen[0] != seen[2]);
-    // An ACL that Samba writes for a file of ann.
+    // Samba writes an NFSv4 ACL for a file of ann.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     std::os::unix::fs::chown(&file, Some(70_000), Some(0)).unwrap();

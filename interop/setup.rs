@@ -71,7 +71,7 @@ fn a_server_is_ready_after_setup_and_a_second_setup_changes_nothing() {
     assert_eq!(again["url"], format!("https://{}/dav/tank/", server.address));
     assert_eq!(status(&format!("{token}:{secret}"), "tank"), 207);
 
-    // A second user and datastore.
+    // Another run of the command adds a second user and a second datastore.
     let more = made(&setup(&server.data(), &["--user", "bob", "--password-stdin"], "a password of bob\n"));
     assert_eq!((&more["password"], &more["datastore"]), (&Value::Null, &Value::from("main")));
     assert_eq!(status("bob@local:a password of bob", "main"), 207);
@@ -170,7 +170,7 @@ fn setup_asks_on_a_terminal_and_takes_the_proposals() {
     let again = [("name of the user", "\n"), ("name of the datastore", "photos\n")];
     let (is_well, text) = typed(&data, &again);
     assert!(is_well && text.contains("existed already") && !text.contains("new password"), "{text}");
-    // Ctrl-D.
+    // The operator ends the input with Ctrl-D.
     let (is_well, text) = typed(&data, &[("name of the user", "\u{4}")]);
     assert!(!is_well && text.contains("ended before the answer"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Signing in with a browser to applications behind proxies of other makes. curl has the role of the browser: it handles cookies like a browser,
+//! Signing in with a browser to applications behind real proxies such as nginx. curl has the role of the browser: it handles cookies like a browser,
 //! including the rules for the prefix `__Host-`.
 
 use crate::curl::curl;
@@ -302,7 +302,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert!(back.starts_with("https://blog.example.com/.enfilade/finish?code="), "{}", to.body);
     let target = back.trim_start_matches("https://blog.example.com").to_owned();
     let cookie = format!("Cookie: __Host-enfilade-start={state}");
-    // The code is valid for this browser, for this host, and for one use. An attempt of another browser uses it up, too.
+    // The code is valid for this browser, for this host, and for one use. An attempt of another browser uses the code up, too.
     let with = |lines: &[&str], more: &str| -> Vec<String> {
         lines.iter().map(|line| (*line).to_owned()).chain([more.to_owned()]).collect()
     };
@@ -380,7 +380,7 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
     assert_eq!(again.sign_in("writer-x@local", "/page").status, 200);
     let wiki = again.cookie("wiki.example.com", "__Host-enfilade");
     assert_eq!(ask("wiki", &wiki), 200);
-    // The command for one session ends all sessions of the sign-in, because they are the same session.
+    // The command for one session ends all sessions of the sign-in, because these sessions have the same audit id.
     let sessions = world.server.cli(&["session", "list"]);
     let own = sessions.last().unwrap()["audit_id"].as_str().unwrap().to_owned();
     world.server.cli(&["revoke", "session", &own]);
@@ -429,7 +429,7 @@ fn the_page_for_signing_in_leads_only_to_applications_and_takes_only_its_own_for
     let evil = "\"><script>alert(1)</script>";
     let back = browser.submit(&form, evil, "wrong", "");
     assert!(back.status == 403 && !back.body.contains("<script"), "{}", back.body);
-    // The target was not a path of the host, so the root replaced it.
+    // The target was not a path of the host, so the server replaced the target by the root.
     let done = browser.submit(&form, "writer-x", PASSWORD, "");
     assert!(done.status == 303 && done.header("location").ends_with("&to=/"), "{}", done.head);
     let cookie = done.header("set-cookie");

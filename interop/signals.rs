@@ -23,7 +23,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     let metric = |value: &str| has_metric(&server, &format!("enfilade_reload_failed {value}"));
 
-    // A malformed configuration.
+    // A reload of a malformed configuration fails and changes nothing.
     let toml = server.data().join("enfilade.toml");
     std::fs::write(&toml, "[tls]\nlisten = nowhere\n").unwrap();
     signal("HUP", server.pid());
@@ -60,7 +60,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
-    // The certificate of another server. Clients that trust only the old certificate refuse it.
+    // Installs the certificate of another server. Clients that trust only the old certificate refuse this certificate.
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), &pem).unwrap();
     signal("HUP", server.pid());
@@ -155,7 +155,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(0, 2);
 }
 
-/// Without the file, every key would have its default. Then the server would answer for names without a certificate.
+/// Without the file, every key would have its default, and the server would answer for names without a certificate.
 #[test]
 fn a_configuration_that_was_removed_is_no_reload() {
     let server = Server::start();

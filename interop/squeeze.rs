@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const GROWTH_MAX: u64 = 64 << 20;
 
-/// Short limits. With these, the server waits for a client for at most a second.
+/// Short limits, with which the server waits for a client for at most a second.
 const SOON: [(&str, &str); 3] = [
     ("ENFILADE_LIMITS__HANDSHAKE_SECONDS", "1"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "1"),
@@ -164,7 +164,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     while !is_over.load(Ordering::Relaxed) {
         let asked = stream.write_all(request.as_bytes()).and_then(|()| stream.read(&mut piece));
         let Ok(count @ 1..) = asked else {
-            // This process did not run for longer than HEAD_SECONDS, so the server closed the connection. The measured wait continues.
+            // This process got no processor time for longer than HEAD_SECONDS, so the server closed the connection. The measured wait continues.
             stream = connect();
             continue;
         };

@@ -1,5 +1,5 @@
-//! Names with separate TLS options ("terms"), with the real binary: crt-lists as in HAProxy, tickets that are valid only under the options of their
-//! name, client certificates, requests for the host of another name, and stapled OCSP responses.
+//! Names with separate TLS options ("terms"), with the real binary. The tests use crt-lists as in HAProxy, tickets that are valid only under the
+//! options of their name, client certificates, requests for the host of another name, and stapled OCSP responses.
 
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
 use crate::curl;
@@ -185,8 +185,8 @@ impl ClientSessionStore for AnySession {
     }
 }
 
-/// A client that presents this certificate if a server requests one. The library resumes a session only in the client that stored it, so a test uses
-/// the same client for all its connections.
+/// A client that presents this certificate if a server requests a client certificate. The library resumes a session only in the client that stored
+/// it, so a test uses the same client for all its connections.
 fn client(version: &'static SupportedProtocolVersion, shows: Option<&(String, String)>) -> ClientConfig {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])

@@ -68,11 +68,11 @@ fn kept(format: u32, file: &str) -> Vec<Value> {
     values(&std::fs::read_to_string(fixture(format).join(file)).unwrap())
 }
 
-/// Whether the new value contains everything of the old value. It may contain more.
+/// Whether the new value contains everything that the old value contains. The new value may contain more.
 fn says(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => old.iter().all(|(key, old)| {
-            // The field `good` was a transaction number of LMDB. There is no revision for it, so it is not compared.
+            // The field `good` was a transaction number of LMDB. The transaction number belongs to no revision, so the field is not compared.
             key == "good" || new.get(key).is_some_and(|new| says(new, old))
         }),
         _ => new == old,
@@ -99,7 +99,8 @@ fn records(format: u32, dump: &[Value]) -> Vec<Value> {
     records
 }
 
-/// Adds a record for each access rule of an application credential. Equal rules of a user get the same id, that of the first credential.
+/// Adds a record for each access rule of an application credential. Equal rules of a user get the same id: the id of the rule of the first
+/// credential.
 fn give_rules_to_users(records: &mut Vec<Value>) {
     let of = |records: &[Value], table: &str| -> Vec<Value> {
         let mut some: Vec<_> = records.iter().filter(|record| record["table"] == table).cloned().collect();

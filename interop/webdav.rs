@@ -97,7 +97,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert_eq!(copy(&["Destination: https://elsewhere.example/dav/main/x"]), 502);
     assert_eq!((copy(&[]), copy(&["Destination: /dav/main/../x"])), (400, 400));
     assert_eq!(copy(&[&to, "Overwrite: maybe"]), 400);
-    // Bob's copy contains no hidden entry, and bob may not move or delete a directory with one.
+    // Bob's copy contains no hidden entry, and bob may not move or delete a directory that contains a hidden entry.
     server.cli(&["acl", "set", "main", "/from/a/b/3", "allow alice@local full"]);
     server.cli(&[
         "acl",

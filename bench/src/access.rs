@@ -220,7 +220,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The data directory of the server. It is made when it is needed for the first time.
+    /// The data directory of the server. The directory is made when it is needed for the first time.
     fn data(&self) -> Result<PathBuf, Failure> {
         let data = self.scratch.path().join("data");
         if !data.exists() {
@@ -244,10 +244,10 @@ impl Bench<'_> {
         Server::start(&self.data()?, &[("ENFILADE_ACCESS__WATCH", watches)])
     }
 
-    /// CPU milliseconds of the server to list a tree, or only its first directory: the first time, and again.
+    /// CPU milliseconds of the server to list a tree, or only its first directory: for the first listing, and for a repeated listing.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
-        // This wait can be longer than the idle limit of a connection, so the client connects only after it.
+        // This wait can be longer than the idle limit of a connection, so the client connects only after the wait.
         server.settle()?;
         let mut client = Client::new(server.plain, user)?;
         // The first request includes the lookup of the user, which is not measured.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Planned times of requests, at the same distance.
+/// Planned times of requests, at equal intervals.
 pub(crate) struct Schedule {
     began: Instant,
     every: Duration,
@@ -16,13 +16,13 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Requests from now on.
+    /// A schedule whose first request is due now.
     pub(crate) fn new(every: Duration, count: u64) -> Self {
         Schedule { began: now(), every, count, next: AtomicU64::new(0) }
     }
 
-    /// Waits for the planned time of the next request. Returns its number and that time; at the end `None`. Returns at once if the planned time has
-    /// passed already.
+    /// Waits for the planned time of the next request. Returns the number and the planned time of the request, or `None` at the end. Returns at once
+    /// if the planned time has passed already.
     pub(crate) fn next(&self) -> Option<(u64, Instant)> {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         if n >= self.count {
@@ -39,7 +39,7 @@ impl Schedule {
     }
 }
 
-/// Sends `count` requests at planned times from these clients. Returns the milliseconds from the planned time of each to its response.
+/// Sends `count` requests at planned times from these clients. Returns the milliseconds from the planned time of each request to its response.
 pub(crate) fn latencies<C: Send>(
     every: Duration,
     count: u64,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_in_each_request_that_was_planned_in_it() {
-        // 1,200 requests, one each 0.2 ms; request 100 stalls for 100 ms, which is the time of 500 requests.
+        // 1,200 requests, one every 0.2 ms; request 100 stalls for 100 ms, which is the time of 500 requests.
         let stall = |_: &mut (), n: u64| {
             if n == 100 {
                 pause(Duration::from_millis(100));
@@ -84,7 +84,7 @@ mod tests {
         let samples = latencies(Duration::from_micros(200), 1_200, vec![()], stall).unwrap();
         assert_eq!(samples.len(), 1_200);
         assert!(samples.most() >= 100.0);
-        // In a closed loop 1 of 1,200 samples would be late, and p99 would not see it.
+        // In a closed loop, only 1 of 1,200 samples would be late, so p99 would not show the stall.
         assert!(samples.percentile(Percentile::P99).unwrap().value > 90.0);
     }
 

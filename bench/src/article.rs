@@ -1,5 +1,6 @@
-//! The benchmark with which Keystone's Fernet tokens were first measured, with the same numbers of requests: 200 creations and validations one after
-//! the other, 1,000 creations and 500 validations on 20 connections, and 4,000 validations on 20 connections with more and more revocations.
+//! The benchmark with which Keystone's Fernet tokens were first measured. It has the same numbers of requests: 200 creations and 200 validations one
+//! after the other, then 1,000 creations and 500 validations on 20 connections, then 4,000 validations on 20 connections with more and more
+//! revocations.
 
 use crate::Failure;
 use crate::arrivals::latencies;
@@ -55,7 +56,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             lmdb.commit(&change)?;
         }
         there = revocations;
-        // After a change that adds so many revocations, the first validation builds the server's index of revocations again.
+        // After a change that adds many revocations, the first validation builds the server's index of revocations again.
         run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
         let (_, cpu) = run(
             report,
@@ -71,8 +72,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends requests on `at_once` connections, each as soon as the last one was answered. Reports requests per second, the CPU of each, and the longest
-/// time. Returns the requests per second, and the CPU milliseconds of each.
+/// Sends requests on `at_once` connections, each as soon as the previous request on the connection was answered. Reports requests per second, the CPU
+/// of each request, and the longest time. Returns the requests per second, and the CPU milliseconds of each request.
 fn series(
     report: &mut Report,
     served: &Served,
@@ -111,7 +112,7 @@ fn series(
     Ok((rate, cpu))
 }
 
-/// Sends requests at planned times, half as many a second as a series reached. Reports their latencies.
+/// Sends requests at planned times, at half the rate that the closed loop of [`series`] reached. Reports their latencies.
 fn planned(
     report: &mut Report,
     served: &Served,

@@ -58,7 +58,7 @@ mod tests {
         vec![bench.to_owned(), format!("`{}`", goal.id), limit, goal.what.clone(), goal.workload.clone()]
     }
 
-    /// A limit below one as a fraction, if it is one.
+    /// A limit as text: as 1/N if a limit below 1 is such a fraction, otherwise as a number.
     fn limit(value: f64) -> String {
         match 1.0 / value {
             parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {

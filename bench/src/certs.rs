@@ -170,7 +170,7 @@ impl Case<'_> {
         self.is_judged.then_some(id)
     }
 
-    /// Another directory with the same files, of which the first ones can be replaced. The others are links.
+    /// Makes another directory with the same files. The first `replaced` files are copies, which can be replaced. The other files are hard links.
     fn copy(&self, name: &str, replaced: usize) -> Result<PathBuf, Failure> {
         let place = self.scratch.path().join(name);
         std::fs::create_dir_all(&place)?;
@@ -186,7 +186,7 @@ impl Case<'_> {
         Ok(place)
     }
 
-    /// Adds the samples of both servers to the report. If HAProxy has no samples, adds only those of Enfilade.
+    /// Adds the samples of both servers to the report. If HAProxy has no samples, adds only the samples of Enfilade.
     fn tell(
         &self,
         report: &mut Report,

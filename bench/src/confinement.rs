@@ -92,7 +92,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a data directory with tokens and a file that they may read.
+/// Makes a data directory with tokens, and with a file that the tokens may read.
 fn prepare(data: &Path, facts: &Path) -> Result<(), Failure> {
     drop(Store::generated(facts, TOKENS)?);
     stores::data_directory(data, facts)?;

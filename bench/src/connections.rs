@@ -1,5 +1,5 @@
-//! Many active connections at the same time: each one sends a GET of a small file from time to time, so that the total rate is the same with each number
-//! of connections. The latency counts from the planned time of a request.
+//! Many active connections at the same time. Each connection sends a GET of a small file from time to time. The total rate is the same with each
+//! number of connections. The latency counts from the planned time of a request.
 
 mod exchange;
 mod http1;
@@ -22,12 +22,12 @@ const FILE_BYTES: usize = 4_096;
 const EACH_SECOND: u64 = 2_000;
 /// The open files of each process. Enfilade uses at most nine tenths of its limit, less 256, for connections.
 const DESCRIPTORS: u64 = 16_384;
-/// Clients wait for their turn to send. No server ends a connection meanwhile.
+/// The idle limit of each server. It is longer than the time between two requests on a connection, so no server ends a connection between requests.
 const IDLE_SECONDS: u64 = 120;
 
 /// The amounts of work.
 struct Size {
-    /// The numbers of connections. The goals are for the last one.
+    /// The numbers of connections. The goals are for the last number.
     connections: [usize; 2],
     /// The length of a turn.
     seconds: u64,
@@ -77,7 +77,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("connections")?;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         for connections in size.connections {
-            // The servers are started anew, so that the memory is that of these connections.
+            // The servers are started anew, so that their memory contains nothing of earlier connections.
             let place = scratch.path().join(format!("{}-{connections}", protocol.place()));
             std::fs::create_dir(&place)?;
             rounds::run(report, &size, protocol, connections, &place)?;

@@ -1,5 +1,4 @@
-//! File serving compared with Apache's mod_dav: both serve the same files, one after the other in the same run; only the CPU of the servers is
-//! counted.
+//! File serving compared with Apache's mod_dav. In one run, both servers serve the same files in turns. Only the CPU of the servers is counted.
 
 pub(crate) mod apache;
 pub(crate) mod client;
@@ -149,7 +148,7 @@ struct Compare<'c> {
 }
 
 impl Compare<'_> {
-    /// Reports the cost of each server, and the cost of Enfilade divided by that of Apache; this ratio is a goal if one is given.
+    /// Reports the cost of each server, and the cost of Enfilade divided by the cost of Apache. If `goal` is given, the goal is judged by this ratio.
     fn both(
         &mut self,
         peers: &[Peer],

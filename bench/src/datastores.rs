@@ -26,7 +26,7 @@ const ROUNDS: usize = 9;
 /// Numbers of stores, and the number of lookups of each store.
 const TABLE: [(u64, u64); 4] = [(1, 1_000), (10, 100), (100, 10), (1_000, 1)];
 const STORES: u64 = 1_000;
-/// The numbers of stores of which a lookup is measured by itself.
+/// The numbers of stores with which a single lookup is measured.
 const SIZES: [u64; 3] = [10, 1_000, 100_000];
 /// The number of lookups of a thread in a turn.
 const EACH: usize = 200_000;
@@ -132,7 +132,7 @@ fn name(n: u64) -> Result<DatastoreName, Failure> {
     Ok(format!("store-{n}").parse()?)
 }
 
-/// Runs one part this many times, in a process of its own under strace or callgrind.
+/// Runs one part this many times, in a separate process under strace or callgrind.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("datastores-{part}"))?;
     if let Some(count) = part.strip_prefix("probes-") {

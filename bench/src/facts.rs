@@ -226,7 +226,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
         let began = now();
         let outcome = mirror.look(&lmdb, late)?;
         samples.push(began.elapsed().as_secs_f64() * 1e3);
-        // Two lines differ: the changed one, and the one of the last round, which is restored.
+        // Two lines differ: the changed line, and the line of the last round, which is restored.
         if outcome.changed > 2 {
             return Err(format!("too much was changed: {outcome:?}").into());
         }

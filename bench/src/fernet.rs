@@ -1,4 +1,4 @@
-//! Sessions: the cost to check one, with few and with many revocations, in process and through Keystone's API.
+//! Sessions: the cost to check a session, with few and with many revocations, in process and through Keystone's API.
 
 pub(crate) mod comparison;
 pub(crate) mod cloud;
@@ -18,7 +18,8 @@ use enfilade_identity::Wanted;
 use enfilade_passage::{Credential, House};
 
 const ROUNDS: usize = 15;
-/// The number of sessions that are checked in turn. It is larger than the memo, so that no session is remembered at its next check.
+/// The number of sessions that are checked one after the other, again and again. The memo has no space for so many sessions, so no session is
+/// remembered at its next check.
 const SESSIONS: usize = 64;
 /// The number of remembered sessions.
 const KNOWN: usize = 1_000;
@@ -26,7 +27,8 @@ const KNOWN: usize = 1_000;
 const SIZES: [u64; 4] = [0, 10, 10_000, 1_000_000];
 /// The number of pairs of turns of [`looked_at_again`].
 const AGAIN: usize = 4 * ROUNDS - 1;
-/// The number of pairs of turns of [`judged_anew`]. A session judged anew takes 50 times the limit of the goal, so many pairs are needed.
+/// The number of pairs of turns of [`judged_anew`]. The goal limits the time that revocations add. The judgement of a session takes 50 times this
+/// limit, so many pairs are needed.
 const ANEW: usize = 401;
 
 pub(crate) fn goals() -> Vec<Goal> {
@@ -126,8 +128,8 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
 }
 
-/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and one with many take
-/// turns, so that noise of the machine affects both. Returns how many nanoseconds more a session takes with many revocations.
+/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and a store with many
+/// take turns, so that noise of the machine affects both stores. Returns how many nanoseconds more a session takes with many revocations.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<Estimate, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -162,8 +164,8 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<Es
     Ok(more.mean())
 }
 
-/// Measures sessions of which nothing is remembered, in a store with few revocations and in one with many, in turns. Returns how many nanoseconds
-/// more a session takes with many revocations.
+/// Measures sessions about which nothing is remembered, in turns: in a store with few revocations, and in a store with many. Returns how many
+/// nanoseconds more a session takes with many revocations.
 fn judged_anew(clouds: [&Cloud; 2]) -> Result<Estimate, Failure> {
     let mut houses = Vec::new();
     for cloud in clouds {
@@ -234,7 +236,7 @@ fn making(report: &mut Report, cloud: &Cloud) -> Result<(), Failure> {
     let house = cloud.house(64 << 20, 2)?;
     let credential = cloud.session(&house, 0)?;
     let wanted = Wanted::Scope(cloud.scope());
-    // The first session moves the horizon of issue times, which is a change of facts; later ones need no change.
+    // The first session moves the horizon of issue times, which is a change of facts. Later sessions need no change.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let first = stores::come_in(&house, &credential)?;
     runtime

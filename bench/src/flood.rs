@@ -127,9 +127,9 @@ struct Run<'s> {
 
 #[derive(Default)]
 struct Measured {
-    /// CPU of the server's threads except those that hash, in microseconds.
+    /// CPU of the server's threads except the threads that compute hashes, in microseconds.
     cpu: f64,
-    /// CPU of the threads that hash, in microseconds.
+    /// CPU of the threads that compute hashes, in microseconds.
     hashing: f64,
     /// The length of the measurement.
     seconds: f64,
@@ -192,7 +192,7 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Sends wrong secrets for existing tokens from one address. Each secret has a connection of its own, which is closed if no response comes in
+    /// Sends wrong secrets for existing tokens from one address. Each secret is sent on a new connection, which is closed if no response comes in
     /// time.
     fn flood(&self, address: u8, is_over: &AtomicBool, sent: &AtomicU64) {
         let from = Ipv4Addr::new(127, 0, 1, address + 1);
@@ -230,7 +230,7 @@ impl Run<'_> {
         })
     }
 
-    /// Starts new clients at planned times, each from an address of its own. A client that is refused retries until its time limit.
+    /// Starts new clients at planned times, each from another address. A client that is refused retries until its time limit.
     fn cold(&self) -> Result<(Samples, u64), String> {
         let schedule =
             Schedule::new(Duration::from_millis(1_000 / COLD_EACH_SECOND), COLD_EACH_SECOND * self.seconds);

@@ -1,6 +1,6 @@
-//! The Identity API in a small cloud and in one with as many users as the largest known cloud. The requests create a user, show a user, find a user
-//! by name, and list a user's effective roles. For each, this benchmark measures the server's CPU, the number of reads of the store, and the CPU of
-//! Keystone if it is installed. It also measures the cost to list all users and to remove a whole domain.
+//! The Identity API in a small cloud and in a large cloud, which has as many users as the largest known cloud. The requests create a user, show a
+//! user, find a user by name, and list a user's effective roles. For each, this benchmark measures the server's CPU, the number of reads of the
+//! store, and the CPU of Keystone if it is installed. It also measures the cost to list all users and to remove a whole domain.
 
 mod comparison;
 mod counted;
@@ -21,7 +21,8 @@ use crate::stores;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// The largest allowed ratio of the CPU in the large cloud to that in the small one. The B-tree of facts is two levels deeper in the large cloud.
+/// The largest allowed ratio of the CPU in the large cloud to the CPU in the small cloud. The B-tree of facts is two levels deeper in the large
+/// cloud.
 const GROWS: f64 = 1.5;
 
 /// The size of a cloud: a project for each ten users, and ten assignments for each user.
@@ -141,7 +142,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         for ((peer, samples), written) in peers.iter().zip(&samples).zip(&written) {
             report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs");
             if id == "create" {
-                // With more levels, a B-tree of which one record changes writes more pages.
+                // If a B-tree has more levels, a change of one record writes more pages.
                 report.middle(&format!("{what}, written to files"), peer.size.users, written, "KiB");
             }
         }
@@ -184,7 +185,7 @@ fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u
 impl Peer {
     /// Microseconds of the server's CPU for each request.
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
-        // Each sample has a new connection, because the server would close one that is idle while the other server is measured.
+        // Each sample has a new connection, because the server would close a connection that is idle while the other server is measured.
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         let before = self.server.cpu_nanos()?;
         for n in 0..times {

@@ -32,7 +32,7 @@ fn file_system(mounts: &str, path: &Path) -> Option<String> {
         path.starts_with(&place)
             .then(|| (place.len(), format!("{} {options}", after.split(' ').next().unwrap_or(""))))
     };
-    // If several file systems are mounted at one place, only the last one is visible.
+    // If several file systems are mounted at one place, only the last of these file systems is visible.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, found)| found)
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Tree {
     pub(crate) commit: String,
     /// The hash of the commit's files, which stays the same if the commit gets another message or parent.
     pub(crate) tree: String,
-    /// Whether the files are those of the commit.
+    /// Whether the files are equal to the files of the commit.
     pub(crate) is_clean: bool,
 }
 

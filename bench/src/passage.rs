@@ -1,5 +1,5 @@
-//! Doors 2 to 4 together, measured in four ways: in process without a network, with commits on a slow disk at the same time, in instructions, and through the real
-//! server over TLS.
+//! Doors 2 to 4 together, measured in four ways: in process without a network, with commits on a slow disk at the same time, in instructions, and
+//! through the real server over TLS.
 
 mod http;
 pub(crate) mod pure;

@@ -1,5 +1,5 @@
-//! Records of runs, as JSON in `bench/runs`. A record is never overwritten: its name has the date, the benchmark and the commit, and a second run
-//! gets a name of its own.
+//! Records of runs, as JSON in `bench/runs`. A record is never overwritten: its name has the date, the benchmark and the commit, and a second run of
+//! the same commit gets another name.
 
 use crate::Failure;
 use crate::machine::{self, Tree};
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// The options that affect the measurement, without those that only determine what happens to the results.
+/// The options that affect the measurement, without the options that only determine what happens to the results.
 fn measuring(options: &[&str]) -> Vec<String> {
     let (mut kept, mut options) = (Vec::new(), options.iter());
     while let Some(option) = options.next() {
@@ -111,7 +111,7 @@ fn goal(report: &Report, judged: &Judged) -> Option<Value> {
     Some(json!({
         "id": goal.id, "n": judged.n, "what": goal.what, "workload": goal.workload, "goal": goal.at_most, "unit": goal.unit,
         "measured": value, "low": low, "high": high, "samples": samples,
-        // The goals of a small run are not judged, because its workload is another one.
+        // The goals of a small run are not judged, because a small run has another workload.
         "holds": (!report.is_small).then(|| goal.holds(judged.measured)),
     }))
 }

@@ -104,7 +104,7 @@ impl Report {
         value
     }
 
-    /// Adds the percentiles of latencies and the largest one. If there are too few samples, no percentile is added.
+    /// Adds the percentiles of latencies and the largest latency. If there are too few samples, no percentile is added.
     pub(crate) fn tail(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) {
         let (count, worst) = (samples.len(), samples.most());
         let of = |value| Estimate { value, low: value, high: value, samples: count };
@@ -143,7 +143,7 @@ impl Report {
         self.judged.push(Judged { id, n: Some(n), measured });
     }
 
-    /// Judges a rebuilt program by its cost, divided by that of the original. The goal limits the difference to 1.
+    /// Judges a rebuilt program by its cost, divided by the cost of the original. The goal limits the difference to 1.
     pub(crate) fn faithful(&mut self, id: &'static str, what: &str, n: u64, ratio: Estimate) {
         self.estimate(what, n, ratio, "times");
         let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(|ratio| (ratio - 1.0).abs());
@@ -169,7 +169,7 @@ impl Report {
         }
     }
 
-    /// Keeps only the goals with these ids: those that belong to the options of this run.
+    /// Keeps only the goals for whose id `keeps` returns true: the goals that belong to the options of this run.
     pub(crate) fn keep_goals(&mut self, keeps: impl Fn(&str) -> bool) {
         self.goals.retain(|goal| keeps(goal.id));
     }

@@ -15,7 +15,8 @@ impl Estimate {
         Estimate { value, low: value, high: value, samples: 1 }
     }
 
-    /// The quotient of two estimates that were not sampled in pairs. Its interval is as wide as both intervals allow.
+    /// The quotient of two estimates that were not sampled in pairs. Its interval contains every quotient of a value of the first interval and a
+    /// value of the second.
     pub(crate) fn over(self, other: Estimate) -> Self {
         Estimate {
             value: self.value / other.value,
@@ -25,7 +26,8 @@ impl Estimate {
         }
     }
 
-    /// The difference of two estimates that were not sampled in pairs. Its interval is as wide as both intervals allow.
+    /// The difference of two estimates that were not sampled in pairs. Its interval contains every difference of a value of the first interval and a
+    /// value of the second.
     pub(crate) fn minus(self, other: Estimate) -> Self {
         Estimate {
             value: self.value - other.value,
@@ -133,7 +135,7 @@ impl Samples {
             return Err(TooFew(samples));
         }
         let (sorted, share) = (self.sorted(), which.thousandths() as f64 / 1_000.0);
-        // The number of samples below the percentile has a binomial distribution, which for so many samples is close to the normal one.
+        // The number of samples below the percentile has a binomial distribution, which for so many samples is close to the normal distribution.
         let (count, around) = (samples as f64, 1.96 * (samples as f64 * share * (1.0 - share)).sqrt());
         let at = |rank: f64| sorted.get(rank.clamp(1.0, count) as usize - 1).copied().unwrap_or(f64::NAN);
         let (low, high) = (at((count * share - around).floor()), at((count * share + around).ceil() + 1.0));
@@ -212,7 +214,7 @@ fn student(freedom: usize) -> f64 {
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    // The value for a larger number is at most that for 30.
+    // The value for a larger number is at most the value for 30.
     freedom.checked_sub(1).and_then(|at| T.get(at)).copied().unwrap_or(2.042)
 }
 

@@ -1,4 +1,4 @@
-//! The real server on a data directory of its own, and a simple HTTP client for it.
+//! The real server on a separate data directory, and a simple HTTP client for this server.
 
 use crate::Failure;
 use crate::machine::resident_bytes;
@@ -56,7 +56,7 @@ impl Server {
         })
     }
 
-    /// The CPU that the server has used so far, in nanoseconds, with that of threads that ended.
+    /// The CPU that the server has used so far, in nanoseconds, including the CPU of threads that have ended.
     pub(crate) fn cpu_nanos(&self) -> Result<f64, Failure> {
         stopwatch::cpu_nanos(self.child.0.id())
     }

@@ -24,8 +24,8 @@ const PROCESS_MAX: i32 = 1 << 22;
 
 /// The CPU that a process has used so far, in nanoseconds. The clock of the process includes the CPU of threads that have ended.
 pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
-    // The clock id is computed as clock_getcpuclockid(3) does. If there is no such process, the kernel refuses the id. If the process id is out of range,
-    // the computed id would be that of another kind of clock.
+    // The clock id is computed as clock_getcpuclockid(3) does. If there is no such process, the kernel refuses the id. If the process id is out of
+    // range, the computed id would be the id of another kind of clock.
     let process = i32::try_from(process).ok().filter(|process| (1..=PROCESS_MAX).contains(process));
     let process = process.ok_or("expected a process id")?;
     let spent = clock_gettime(ClockId::from_raw(!process << 3 | 2))

@@ -35,7 +35,7 @@ pub(crate) struct Sequence(pub(crate) u64);
 
 impl Sequence {
     pub(crate) fn next(&mut self) -> u64 {
-        // SplitMix64.
+        // The algorithm is SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -152,6 +152,7 @@ fn house_of(
         watch: None,
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+        trash: enfilade_passage::TrashTerms::default(),
         limits: enfilade_facts::limits::Limits::default(),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: counting(),
@@ -246,6 +247,7 @@ pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
         comment: None,
         own_roles: false,
         mirrored: None,
+        link: None,
     };
     (CredentialId::from_bytes(id(2, n)), row)
 }

@@ -145,7 +145,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result
     }
     let cold = cold.elapsed().as_secs_f64() * 1e6 / tokens as f64;
     report.once("first use of a generated secret", tokens, cold, "µs");
-    // The first tokens are the oldest, so they were evicted from full sets of the memo; admit them again.
+    // The first tokens are the oldest, so the memo may have evicted them. They are admitted again.
     asks.iter().try_for_each(|ask| stores::admit(&house, ask))?;
     let memory = anonymous_bytes("self").unwrap_or(0).saturating_sub(before) as f64 / tokens as f64;
     report.once("memory for each one remembered", tokens, memory, "bytes");

@@ -1,6 +1,6 @@
 //! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, but Apache does not wait for the disk. So a loop
-//! without a server measures the cost of the syncs. Apache is measured in three ways: as it is, with this cost added, and with a directory in which
-//! each change is synchronous.
+//! without a server measures the cost of the syncs. Apache is measured in three ways: without syncs, with the cost of the syncs added, and with a
+//! directory in which each change is synchronous.
 
 mod floor;
 mod large;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use targets::Target;
 
 const FILE_BYTES: usize = 4_096;
-/// The name of a benchmark row says the size of a file in these words.
+/// The size of a file, as it is written in the names of rows.
 const FILE: &str = "4 kB";
 
 /// The amounts of work.
@@ -126,7 +126,7 @@ struct Bench<'b> {
     targets: Vec<Target>,
     /// The directory of the loop without a server.
     loops: PathBuf,
-    /// The number of names that were used so far: each file gets a new one.
+    /// The number of names that were used so far: each file gets a new name.
     named: AtomicUsize,
 }
 
@@ -145,7 +145,7 @@ struct Series {
 }
 
 impl Bench<'_> {
-    /// Puts all files to each server in turns, and makes them in the loop without a server.
+    /// Puts all files to each server in turns, and makes the same files in the loop without a server.
     fn case(&mut self, case: &Case) -> Result<(), Failure> {
         let mut asked: Vec<&Target> =
             self.targets.iter().filter(|target| !case.by_tls || target.https.is_some()).collect();
@@ -170,7 +170,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Puts all files on connections that are open at the same time, each file as soon as the one before it is answered. Then removes the files.
+    /// Puts all files on connections that are open at the same time, each file as soon as the previous file on the connection is answered. Then
+    /// removes the files.
     fn put_all(&self, target: &Target, case: &Case) -> Result<Spent, Failure> {
         let files = self.size.files;
         let first = self.named.fetch_add(files, Ordering::Relaxed);
@@ -203,12 +204,12 @@ impl Bench<'_> {
     }
 }
 
-/// Removes the files of a directory. It is an error if there are more or fewer of them, or if one has another size.
+/// Removes the files of a directory. It is an error if the directory does not have the expected number of files, or if a file has another size.
 fn remove_all(directory: &Path, expected: usize) -> Result<(), Failure> {
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        // Apache keeps the properties of files in a directory of its own.
+        // Apache stores the properties of files in a subdirectory.
         if entry.file_type()?.is_dir() {
             continue;
         }

@@ -360,7 +360,7 @@ fn import(server: &Server, cloud: &Value) {
     assert!(output.status.success() && left.is_none(), "{}\n{said}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The records of a list, or those of its domain if the list has the filter `domain_id`.
+/// The records of a list. If the list has the filter `domain_id`, only the records of this domain.
 fn listed(cloud: &Value, name: &str) -> Vec<Value> {
     let list = |name: &str| cloud.get(name).and_then(Value::as_array).cloned();
     let of_domain = || {

@@ -22,7 +22,7 @@ const SESSIONS: [(&str, &str, &str); 12] = [
     ("guest's session", "guest", r#"{"project":{"id":"{{project q}}"}}"#),
 ];
 
-/// The callers who send reading requests. The first ones have no rights.
+/// The callers who send reading requests. The first callers have no rights.
 const READERS: [&str; 14] = [
     "anonymous",
     "bad session",
@@ -82,7 +82,8 @@ pub(super) fn come_in(world: &mut World) {
     let body = password("bob", r#"{"OS-TRUST:trust":{"id":"{{trust}}"}}"#);
     let got = world.ask("anonymous", "trustee's session", Ask::new("POST", "/v3/auth/tokens").body(body));
     admit(world, "trustee's session", &got);
-    // The requests to `/ec2tokens` and `/s3tokens` name this key. Its access key is fixed, because these requests must be the same in each run.
+    // The requests to `/ec2tokens` and `/s3tokens` name this key. The access key of this EC2 key is fixed, because these requests must be the same in
+    // each run.
     let blob = json!({ "access": "an-access-key", "secret": "a secret of nobody" }).to_string();
     let key = json!({ "credential": { "type": "ec2", "blob": blob, "project_id": "{{project p}}", "user_id": "{{user alice}}" } });
     let got = world.ask("member's session", "EC2 key", Ask::new("POST", "/v3/credentials").json(&key));

@@ -136,7 +136,7 @@ pub(super) fn change(world: &mut World) {
         world.group(&format!("proxmox {method}"));
         for caller in CHANGERS {
             for (nth, body) in bodies.iter().enumerate() {
-                // Other callers send only the first two bodies, because the server refuses them for any body.
+                // Other callers send only the first two bodies, because the server refuses these callers for any body.
                 if nth > 1 && caller != "admin" {
                     continue;
                 }

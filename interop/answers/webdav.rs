@@ -45,7 +45,7 @@ const TARGETS: [&str; 34] = [
     "/dav/unknown/a.txt",
 ];
 
-/// Some of these targets, for requests that are sent in many variants.
+/// Some of the [`TARGETS`], for requests that are sent in many variants.
 const FEW: [&str; 7] = [
     "/dav/",
     "/dav/main/",

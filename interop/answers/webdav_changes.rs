@@ -15,7 +15,7 @@ const VERBS: [&str; 11] =
 /// Targets in the directory of the request.
 const TARGETS: [&str; 11] = ["f", "d", "d/", "new", "new/", "r", "h", "hd", "hd/new", "absent/new", "d/x"];
 
-/// Targets in other places. Only two of them can be changed.
+/// Targets outside of the directory of the request. Only two of these targets can be changed.
 const ELSEWHERE: [&str; 12] = [
     "/dav",
     "/dav/",
@@ -62,7 +62,7 @@ pub(super) fn ask(world: &mut World) {
     trees(world);
 }
 
-/// Whether the server does not implement the verb, for any caller.
+/// Whether the server does not implement the verb. No caller can use such a verb.
 fn is_none(verb: &str) -> bool {
     ["POST", "PATCH", "REPORT"].contains(&verb)
 }

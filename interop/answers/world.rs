@@ -173,7 +173,7 @@ impl World {
     }
 
     fn record(&mut self, way: Way, what: String, asked: String, got: Got, tree: String) {
-        // Labels are shortened, because there are thousands of them.
+        // Labels are shortened, because `recorded.txt` contains thousands of labels.
         let what =
             what.replace("/dav/main/{{case}}", "~").replace("{{", "").replace("}}", "").replace('\n', " ");
         let label = (self.group.clone(), what);

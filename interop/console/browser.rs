@@ -48,6 +48,7 @@ fn people_use_the_console_with_a_browser() {
     for name in ["photos", "letters", evil, "ä ö ü", "javascript:alert(1)"] {
         std::fs::create_dir(main.join(name)).unwrap();
     }
+    std::fs::write(main.join("letters").join(evil.replace('/', "")), "a letter").unwrap();
     let scratch = Scratch::new();
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pages/console");
     std::fs::create_dir_all(&pictures).unwrap();

@@ -73,6 +73,28 @@ async function files(page) {
   await page.waitForSelector("pre.text");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download")]);
   assert.match(download.suggestedFilename(), /html$/);
+  // A large file is sent in pieces. The upload goes on after a broken connection, and after a reload.
+  await page.goto(`${server}/console/files/main/`);
+  const large = path.join(profile, "large.bin");
+  fs.writeFileSync(large, Buffer.alloc(30 << 20, "large "));
+  const pieces = [];
+  let broken = 0;
+  await page.route(/\/console\/uploads\/.*at=/, (route) => {
+    const at = Number(new URL(route.request().url()).searchParams.get("at"));
+    pieces.push(at);
+    // The second piece is lost once. After the reload, the rest is sent.
+    if (at === 8 << 20 && broken < 1) { broken += 1; return route.abort("connectionreset"); }
+    if (at === 16 << 20 && broken < 2) { broken += 1; return undefined; }
+    return route.continue();
+  });
+  await page.setInputFiles("#upload", large);
+  while (broken < 2) await page.waitForTimeout(50);
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.reload();
+  await page.setInputFiles("#upload", large);
+  await page.waitForSelector("text=Uploaded.", { timeout: 60_000 });
+  await page.unroute(/\/console\/uploads\/.*at=/);
+  assert.deepEqual(pieces.map((at) => at >> 20), [0, 8, 8, 16, 16, 24]);
   // Uploads a folder by drag and drop.
   await page.goto(`${server}/console/files/main/`);
   const dropped = await page.evaluateHandle(() => {
@@ -94,10 +116,34 @@ async function files(page) {
   await page.click("text=Rename or move");
   await page.waitForSelector("text=Moved.");
   assert.equal(await page.locator("h1").innerText(), "renamed.txt");
+  // Deletes the file, and restores it at once.
+  await page.click("summary[aria-label='More for this file']");
+  await page.click("button[value=remove]");
+  await page.waitForSelector("text=Moved to the trash.");
+  await check(page, "undo");
+  assert.equal(await page.locator("a.entry", { hasText: "renamed.txt" }).count(), 0);
+  await page.click("button:has-text('Undo')");
+  await page.waitForSelector("text=Restored.");
+  // Deletes it again, and restores it on the page of the trash.
+  await page.click("text=renamed.txt");
+  await page.click("summary[aria-label='More for this file']");
+  await page.click("button[value=remove]");
+  await page.waitForSelector("text=Moved to the trash.");
+  await page.click("nav[aria-label=Sections] >> text=Trash");
+  await page.waitForSelector("text=Trash of main");
+  await check(page, "trash");
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.locator("tbody tr button[value=restore]").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=Restored.");
+  await page.click("text=renamed.txt");
+  // Deletes it for good.
   await page.click("summary[aria-label='More for this file']");
   page.once("dialog", (dialog) => dialog.accept());
-  await page.click("button:has-text('Delete')");
+  await page.click("button[value=erase]");
   await page.waitForSelector("text=Deleted.");
+  await page.goto(`${server}/console/trash/main/`);
+  await page.waitForSelector("text=Nothing is here");
   await page.goto(`${server}/console/why/main/?right=write`);
   await check(page, "why");
 }
@@ -112,6 +158,53 @@ async function account(page) {
   await check(page, "new-token");
   await page.click("text=Done");
   await page.waitForSelector("text=laptop");
+}
+
+// The user shares a folder. A guest in another browser opens the link and uploads into a drop box. Then the user ends the link.
+async function links(page, guest) {
+  const share = async (place, fill) => {
+    await page.goto(`${server}/console/files/main/${place}`);
+    await page.click("summary:has-text('Share')");
+    await fill();
+    await check(page, "share");
+    // The check resizes the window, but the menu stays open.
+    await page.click("button:has-text('Make the link')");
+    return (await page.locator("#secret").innerText()).trim();
+  };
+  const url = await share("letters/", async () => {
+    await page.fill("#link-name", EVIL);
+    await page.fill("#link-password", "sesame");
+  });
+  await check(page, "new-link");
+  await guest.goto(url);
+  await check(guest, "guest-password");
+  await guest.fill("#password", "sesame");
+  await guest.keyboard.press("Enter");
+  await guest.waitForSelector("h1:has-text('letters')");
+  await check(guest, "guest-folder");
+  const [download] = await Promise.all([guest.waitForEvent("download"), guest.click("text=Download all as zip")]);
+  assert.equal(download.suggestedFilename(), "letters.zip");
+  assert.deepEqual((await guest.context().cookies()).map((cookie) => cookie.name), ["__Host-enfilade-link"]);
+  const box = await share("photos/", () => page.check("[name=drop]"));
+  await guest.goto(box);
+  await check(guest, "guest-drop-box");
+  const name = EVIL.replace("/", "");
+  await guest.setInputFiles("#drop", [{ name, mimeType: "text/plain", buffer: Buffer.from("from a guest") }]);
+  await guest.waitForSelector("text=uploaded");
+  assert.equal(await guest.locator("#uploads li span").first().innerText(), name);
+  await page.goto(`${server}/console/files/main/photos/`);
+  assert.equal(await page.locator("a.entry").count(), 1);
+  await page.goto(`${server}/console/links`);
+  await check(page, "links");
+  for (let left = 2; left > 0; left -= 1) {
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.locator("button:has-text('End')").first().click();
+    await page.waitForSelector("text=The link was ended.");
+    assert.equal(await page.locator("tbody tr").count(), left - 1);
+  }
+  for (const ended of [url, box]) assert.equal((await guest.goto(ended)).status(), 404);
+  await check(guest, "guest-ended");
+  assert.notEqual(await guest.title(), "owned");
 }
 
 // The code that an authenticator app shows (RFC 6238), for the step that is `steps` steps after the present one.
@@ -195,7 +288,7 @@ async function run() {
   const problems = [];
   const watched = (page) => {
     page.on("pageerror", (error) => problems.push(String(error)));
-    page.on("console", (message) => { if (message.type() === "error" && !/status of (403|404|412|422)/.test(message.text())) problems.push(message.text()); });
+    page.on("console", (message) => { if (message.type() === "error" && !/status of (403|404|412|422)|net::ERR_CONNECTION_RESET/.test(message.text())) problems.push(message.text()); });
     return page;
   };
   const alice = watched(browser.pages()[0] ?? (await browser.newPage()));
@@ -210,6 +303,9 @@ async function run() {
   const root = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
   root.setDefaultTimeout(20_000);
   await signIn(root, "root@local");
+  const guest = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
+  guest.setDefaultTimeout(20_000);
+  await links(alice, guest);
   await administration(root);
   const third = watched(await (await second.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 800 } })).newPage());
   third.setDefaultTimeout(20_000);

@@ -64,7 +64,7 @@ fn people_manage_their_own_tokens_sessions_and_password() {
     assert!(!tokens.iter().any(|token| token.to_string().contains("alice@local!x\"")), "{tokens:?}");
     assert_eq!(alice.act("/console/account/delete-token", &[("name", "laptop")]).status, 303);
     assert_eq!(curl(&server, &login, "/dav/main/", &PROPFIND_0).status, 401);
-    // Another browser is signed out.
+    // Alice can end the session of her second browser.
     let second = signed_in(&server, "alice");
     let bob = signed_in(&server, "bob");
     let page = alice.open("/console/account").text();
@@ -76,7 +76,7 @@ fn people_manage_their_own_tokens_sessions_and_password() {
     assert_eq!(second.open("/console/").status, 200);
     assert_eq!(alice.act("/console/account/end-session", &[("session", session)]).status, 303);
     assert_eq!((second.open("/console/").status, alice.open("/console/").status), (303, 200));
-    // The password.
+    // Alice changes her password.
     let change = |present, new, again| {
         alice.act("/console/account/password", &[("present", present), ("new", new), ("again", again)])
     };
@@ -112,8 +112,8 @@ fn an_explanation_has_five_doors_and_needs_the_right_to_ask_about_others() {
             && page.contains("enfilade role assign --path /datastore/main"),
         "{page}"
     );
-    // Every user may ask about their own access. Only an administrator may ask about others; an auditor, who
-    // sees all roles, may not.
+    // All users may ask about their own access. Only an administrator may ask about the access of other users. An auditor may not, although an
+    // auditor sees all roles.
     assert!(ask(&alice, "alice%40local", "read").text().contains("You may read"));
     for (browser, who) in [(&alice, "bob%40local"), (&eve, "bob%40local"), (&alice, "root%40local")] {
         assert_eq!(ask(browser, who, "read").status, 403, "{who}");

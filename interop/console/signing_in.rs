@@ -184,7 +184,7 @@ fn the_cookie_is_a_credential_for_the_console_alone_and_no_other_page_can_use_it
         assert_eq!(send(headers, &field), expected, "{headers:?} {field}");
     }
     assert_eq!(browser.open("/console/").status, 200, "nothing ended the session");
-    // A page of another site may link to a page, but cannot embed it or load it.
+    // A page of another site may link to a page of the console, but cannot embed or load a page of the console.
     for (site, mode, dest, status) in [
         ("cross-site", "navigate", "document", 200),
         ("cross-site", "navigate", "iframe", 403),

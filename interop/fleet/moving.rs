@@ -74,7 +74,7 @@ fn the_edited_files_move_while_the_servers_run() {
     until("the other one has noticed it", a, || !serves(a));
     assert!(!upload.wait().unwrap().success(), "the upload through the earlier member has ended");
     assert!(!a.data().join("datastores/main/under-way").exists());
-    // Both members accept requests, and the new member serves them.
+    // Both members accept requests for files, and the new member serves the files.
     std::fs::write(&file, "content").unwrap();
     let put = ["--upload-file", file.to_str().unwrap()];
     until("requests are passed on", a, || status(a, &login, "/dav/main/") == 207);

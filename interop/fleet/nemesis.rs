@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The duration of the test, in seconds. The campaign also has one more member.
+/// The duration of the test, in seconds. A longer run is the campaign, which has four members instead of three.
 const SMOKE: u64 = 30;
 const MACHINES: usize = 3;
 const WRITERS: u64 = 32;
@@ -81,7 +81,7 @@ struct Run {
     /// A session of the administrator, which creates other sessions.
     session: String,
     addresses: Vec<Mutex<String>>,
-    /// The data directories of the members. The logs are in the same places.
+    /// The data directories of the members. The log of a member has the path of its data directory with the extension `log`.
     places: Vec<Mutex<PathBuf>>,
     permissions: Mutex<Vec<Arc<Permission>>>,
     counts: Counts,
@@ -365,7 +365,7 @@ fn disturb_members(
                 cut(&relays[member][of_etcd..=of_etcd], false);
             }
             2 => {
-                // An answer must come within 0.4 s.
+                // The delays of all directions together are below 0.4 s, because a member waits no longer than 0.4 s for an answer.
                 let most = random.below(380 / directions.len() as u64);
                 let delay = |millis| {
                     let relays = relays[member].iter().map(Relay::both);

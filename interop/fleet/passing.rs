@@ -89,7 +89,7 @@ fn any_member_takes_requests_for_files() {
     let id = line["request"].as_str().unwrap();
     let log = home.log();
     assert!(log.lines().any(|line| line.contains(id) && line.contains("admin@local!api")), "{line} {log}");
-    // A revocation on the member that passes requests on.
+    // A revocation on the member that passes requests on takes effect at once.
     assert_eq!(status(other, &login, "/dav/main/"), 207);
     other.cli(&["token", "delete", "admin@local!api"]);
     assert_eq!(status(other, &login, "/dav/main/"), 401);
@@ -113,7 +113,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     drive_datastores(other, home, &["elsewhere"]);
     let passed = other.log().lines().filter(|line| line.contains("\"passed\"")).count();
     assert!(passed > 10, "{passed}: {}", other.log());
-    // The answers of the serving member about a running operation, and its refusals.
+    // Other members return the answers of the serving member: about a running operation, and refusals.
     let login = home.add_token("admin@local!api");
     let none = r#"{"data":{"processes":[],"read":0,"write":0}}"#;
     assert_eq!(call(other, &login, ACTIVE, &[]).text(), none);
@@ -166,7 +166,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     assert!(refused.text().contains("are those of member `a`"), "{}", refused.text());
 }
 
-/// A login ticket of one member, with its cookie and its token against forged requests.
+/// A member passes on a request with a login ticket: its cookie, and its token against forged requests.
 #[test]
 fn a_login_ticket_is_passed_on() {
     let (fleet, _) = fleet(&[]);
@@ -375,7 +375,7 @@ fn longest_hex(text: &str) -> String {
     runs.max_by_key(|run| run.len()).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// If a member is killed or stopped, clients of other members do not wait for it.
+/// If a member is killed or stopped, clients of other members do not wait for this member.
 #[test]
 fn a_member_that_serves_no_more_lets_nobody_wait() {
     let (mut fleet, addresses) = fleet(&[]);

@@ -73,7 +73,7 @@ impl Members {
         answer.text()
     }
 
-    /// Makes tokens at one member and deletes them at another. All members in `running` must obey each change at once.
+    /// Makes tokens at one member, and deletes them at another member. All members in `running` must obey each change at once.
     fn obey(&mut self, running: &[usize]) {
         for round in 0..number(ROUNDS) as usize {
             let [maker, ender] = [round, round + 1].map(|nth| running[nth % running.len()]);
@@ -113,7 +113,7 @@ fn the_program_of_a_fleet_is_updated_while_it_serves() {
     let upgraded = members.servers[1].cli(&["fleet", "upgrade"]).remove(0);
     assert_eq!(upgraded["before"] == upgraded["format"], older.is_none(), "{upgraded}");
     members.obey(&everybody);
-    // A record of the newest format.
+    // Writes a record that only the newest format has.
     members.servers[0].cli(&["datastore", "maintenance", "main", "offline"]);
     members.servers[2].cli(&["datastore", "set", "main", "--home", "b"]);
     members.obey(&everybody);

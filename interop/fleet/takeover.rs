@@ -1,4 +1,4 @@
-//! A datastore on shared storage, which another member serves when its member stops.
+//! A datastore on shared storage. If the server of its home hangs, another member becomes the home.
 
 use super::passing::{fleet, status};
 use super::why;
@@ -7,7 +7,7 @@ use crate::server::{Server, until};
 use crate::signals::signal;
 use serde_json::{Value, json};
 
-/// The member that serves the datastore, and those that may take it over.
+/// The member that serves the datastore, and the members that may take the datastore over.
 fn home(server: &Server) -> (Value, Value) {
     let row = server.cli(&["datastore", "show", "second"]).remove(0);
     (row["home"].clone(), row["may_take_over"].clone())
@@ -30,7 +30,7 @@ fn another_member_serves_the_datastore_of_a_member_that_stopped() {
     assert!(set("b").status.success());
     a.cli(&["datastore", "maintenance", "second", "none"]);
     assert!(why(&set("a,b")).contains("must be in maintenance mode offline"));
-    // The same member serves it, so it can stay open.
+    // The home stays member b, so the datastore need not be offline.
     assert!(set("b,a").status.success());
     assert_eq!(home(a), (json!("b"), json!(["a"])));
     assert_eq!(curl(a, &login, "/dav/second/f", &[]).body, b"content");
@@ -40,13 +40,13 @@ fn another_member_serves_the_datastore_of_a_member_that_stopped() {
     let [a, b] = [&fleet.members[0], &fleet.members[1]];
     until("requests are passed on again", a, || status(a, &login, "/dav/second/") == 207);
     assert_eq!(home(a), (json!("b"), json!(["a"])));
-    // A server that hangs does not.
+    // A server that hangs does not keep its datastores.
     signal("STOP", b.pid());
     until("the datastore is taken over", a, || home(a) == (json!("a"), json!(["b"])));
     assert_eq!(status(a, &login, "/dav/second/"), 207);
     assert!(a.log().contains("this member serves datastore second from now on"), "{}", a.log());
     assert_eq!(curl(a, &login, "/dav/second/new", &put).status, 201);
-    // It comes back, and passes requests on.
+    // The server continues after the signal, and passes requests on to the new home.
     signal("CONT", b.pid());
     until("it is current again", b, || status(b, &login, "/dav/second/") == 207);
     assert_eq!(home(b), (json!("a"), json!(["b"])));

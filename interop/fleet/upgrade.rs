@@ -37,7 +37,7 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
         (&FORMAT.into(), &FORMAT.into()),
         "nothing to do"
     );
-    // The state that an older program would have written.
+    // Writes the state that an older program would have written.
     let mut head = get(&fleet, "/enfilade/head");
     assert_eq!(head[..4], FORMAT.to_be_bytes());
     head[..4].copy_from_slice(&13_u32.to_be_bytes());
@@ -50,8 +50,11 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let set_home = ["datastore", "set", "main", "--home", "b"];
     let refused = why(&fleet.members[0].cli_output(&set_home, ""));
     assert!(refused.contains("needs format 14") && refused.contains("enfilade fleet upgrade"), "{refused}");
+    let link = ["link", "create", "main", "/", "--user", "ann@local"];
+    let refused = why(&fleet.members[0].cli_output(&link, ""));
+    assert!(refused.contains("needs format 15") && refused.contains("enfilade fleet upgrade"), "{refused}");
     assert_eq!(get(&fleet, "/enfilade/head")[..4], 13_u32.to_be_bytes());
-    // A server of an older program.
+    // Registers a server of an older program.
     put(&fleet, "/enfilade/member/old", &7_i64.to_be_bytes());
     put(&fleet, "/enfilade/beat/old.1", &[1; 16]);
     put(&fleet, "/enfilade/node/old.1", &[1; 16]);
@@ -66,6 +69,7 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let upgraded = fleet.members[1].cli(&["fleet", "upgrade"]);
     assert_eq!((&upgraded[0]["before"], &upgraded[0]["without_server"][0]), (&13.into(), &"old".into()));
     fleet.members[0].cli(&set_home);
+    fleet.members[0].cli(&link);
     assert_eq!(status(&fleet)[0]["format"], FORMAT);
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The LMDB stores. They are opened and read. Their files are not compared.
+/// The LMDB stores. The campaign opens and reads the stores, and does not compare their files.
 const FACTS: &str = "data/facts";
 const LOCKS: &str = "data/locks";
 
@@ -36,8 +36,8 @@ fn between<T>(versions: &Versions<T>, from: usize, to: usize) -> impl Iterator<I
     versions[first..].iter().take_while(move |(since, _)| *since <= to).map(|(_, version)| version)
 }
 
-/// Counters and notes of processes. No decision depends on them. They are written in place and never synced, so any content may be left after a power
-/// cut. No content may prevent the start of a server.
+/// Counters and notes of processes. No decision depends on them. These files are written in place and never synced, so any content may be left after
+/// a power cut. No content may prevent the start of a server.
 const NOTES: [&str; 5] =
     ["data/attempts", "data/control", "data/last-used", "data/sessions", "data/operations"];
 

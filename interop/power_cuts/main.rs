@@ -25,7 +25,7 @@ use std::process::{Command, Stdio};
 const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 /// The number of states that the test creates.
 const STATES: usize = 4_000;
-/// For one of this many states, the binary is started, but at most [`STARTED_MAX`] times.
+/// The binary is started for one of this many states, but at most [`STARTED_MAX`] times.
 const STARTED: usize = 100;
 const STARTED_MAX: usize = 300;
 /// For one of this many of these states, a server is started, too.
@@ -176,7 +176,7 @@ struct Campaign<'a> {
     dice: Dice,
     judge: &'a mut Judge,
     made: usize,
-    /// For one of this many states, the binary is started.
+    /// The binary is started for one of this many states.
     each: usize,
     started: usize,
     /// Each kind of finding, its number, and the first state with this finding.

@@ -4,7 +4,8 @@ use crate::{packages, peers};
 use std::process::Command;
 use std::time::Instant;
 
-/// Runs a benchmark: the first word is its name, the others are its options. `all` runs the benchmarks for which there is no record of this source.
+/// Runs a benchmark: the first word is its name, the other words are its options. `all` runs the benchmarks for which there is no record of this
+/// source.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     match words {
         ["all"] => all(false),

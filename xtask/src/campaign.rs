@@ -62,7 +62,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     if passed { Ok(()) } else { Err(format!("{name}: a check failed, see above")) }
 }
 
-/// Runs the tests, passes on what they print, and returns whether they passed, and the result of each.
+/// Runs the tests, and prints their output. Returns whether all tests passed, and the result of each test.
 fn watched(command: &mut Command) -> Result<(bool, Vec<String>), String> {
     let failed = |why: std::io::Error| format!("cargo cannot be run: {why}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;

@@ -11,7 +11,7 @@ pub struct Campaign {
     pub n: u64,
 }
 
-/// The campaigns. Those of the interop tests name the whole workspace, so that they use the same build as `cargo xtask test`.
+/// The campaigns. The campaigns of the interop tests name the whole workspace, so that they use the same build as `cargo xtask test`.
 pub const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "authzen", test: &["--workspace", "--test", "interop", "every_core_case"], n: 1 },

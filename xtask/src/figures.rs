@@ -1,4 +1,4 @@
-//! Figures: records of benchmarks, the page that is written from them, and the references to them in other pages.
+//! Figures: records of benchmarks, the page that is written from the records, and the references to records in other pages.
 
 pub(crate) mod record;
 pub(crate) mod reference;
@@ -76,14 +76,14 @@ pub fn not_measured<'n>(root: &Path, benches: &[&'n str]) -> Result<Vec<&'n str>
     Ok(benches.iter().copied().filter(|words| !has_record(words)).collect())
 }
 
-/// The commits of the history; `None` if they are not known here.
+/// The commits of the history; `None` if this directory has no complete history.
 pub(crate) fn history(root: &Path) -> Option<BTreeSet<String>> {
     let is_shallow = git(root, &["rev-parse", "--is-shallow-repository"])?.trim() != "false";
     let commits = git(root, &["rev-list", "HEAD"]).filter(|_| !is_shallow)?;
     Some(commits.lines().map(str::to_owned).collect())
 }
 
-/// Which changes of records cannot be found in this directory, and why. `None` if all can.
+/// Which changes of records the history of this directory does not show, and why. `None` if it shows all changes.
 #[must_use]
 pub fn unknown_changes(root: &Path) -> Option<String> {
     kept::compare(root, kept::SINCE).unknown

@@ -1,5 +1,5 @@
-//! `cargo xtask judges`: runs tests and conformance testers of other projects against the server. Each of them is installed into its own directory.
-//! Their results are stored in `bench/runs`.
+//! `cargo xtask judges`: runs tests and conformance testers of other projects against the server. Each tester is installed into a separate directory.
+//! The results are stored in `bench/runs`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(crate) fn knows(name: &str) -> bool {
     GROUPS.iter().any(|group| group.name == name)
 }
 
-/// Runs all judges, or the named ones; with `--binary PATH` they judge that program, and no program is built.
+/// Runs all judges, or the named judges. With `--binary PATH`, the judges test this program, and no program is built.
 pub(crate) fn run(group: &str, words: &[&str]) -> Result<(), String> {
     let group = GROUPS.iter().find(|one| one.name == group).ok_or("no such judges")?;
     let (mut binary, mut wanted) = (None, Vec::new());
@@ -95,7 +95,7 @@ fn judge(
     for (name, seconds) in group.judges.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name))
     {
         println!("==> {name}");
-        // Each judge gets a new server, so that remains of one judge, such as locks, do not affect the next.
+        // Each judge gets a new server, so that remains of one judge, such as locks, do not affect the next judge.
         let place = scratch.join(name);
         let server = Server::start(binary, &place, group.settings)?;
         let output = Command::new("timeout")
@@ -175,7 +175,7 @@ fn value(json: &str, key: &str) -> String {
     rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
-/// Writes the results to a new file in `bench/runs`; never overwrites an existing one.
+/// Writes the results to a new file in `bench/runs`. Never overwrites an existing file.
 fn keep(group: &str, rows: &[String]) -> Result<PathBuf, String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).current_dir(xtask::root()).output();

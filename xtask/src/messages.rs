@@ -99,7 +99,7 @@ fn is(token: &TokenTree, words: &[&str]) -> bool {
     !matches!(token, TokenTree::Group(_)) && words.contains(&token.to_string().as_str())
 }
 
-/// The name of the item that begins with these two tokens. A macro outside of other items counts as one.
+/// The name of the item that begins with these two tokens. A macro outside of other items counts as an item.
 fn named(pair: &[TokenTree], outer: &str) -> Option<String> {
     match pair {
         [word, TokenTree::Ident(name)] if is(word, &ITEMS) && !ITEMS.iter().any(|item| name == item) => {
@@ -125,7 +125,7 @@ fn part_of_text(part: &TokenTree) -> Option<String> {
     text_of(part).or_else(|| (!is_sign).then(|| format!("{{{part}}}")))
 }
 
-/// Three words or more, tags not counted, and one of them more than placeholders.
+/// Whether the text has three words or more, without tags, and at least one word that is more than placeholders.
 fn is_for_people(text: &str) -> bool {
     let outside = |text: &str, open: char, close: char| -> String {
         let (before, rest) = text.split_once(open).unwrap_or((text, ""));

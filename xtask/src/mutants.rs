@@ -1,6 +1,6 @@
-//! `cargo xtask mutants`: makes small changes of the code (mutants), one at a time, and checks that a test fails for each. cargo-mutants lists them.
-//! Mutants for which a switch can be written are all built into one program, in which the environment selects one (`switch.rs`); cargo-mutants builds
-//! and runs the others.
+//! `cargo xtask mutants`: makes small changes of the code (mutants), one at a time, and checks that a test fails for each mutant. cargo-mutants lists
+//! the mutants. Mutants for which a switch can be written are all built into one program, in which the environment selects one (`switch.rs`);
+//! cargo-mutants builds and runs the others.
 
 mod alone;
 mod build;
@@ -43,7 +43,7 @@ struct Asked {
     json: bool,
     /// Judge survivors without a reason again, because new tests were written.
     again: bool,
-    /// Judge every survivor again, also those with a reason.
+    /// Judge every survivor again, also survivors with a reason.
     accepted: bool,
     /// Also judge survivors by the tests of the binary.
     interop: bool,
@@ -130,7 +130,7 @@ fn area(file: &str) -> usize {
     AREAS.iter().position(of).unwrap_or(AREAS.len())
 }
 
-/// The selected mutants, in the order of `--only`. Without `--only`, those of the most important area come first.
+/// The selected mutants, in the order of `--only`. Without `--only`, the mutants of the most important area come first.
 fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
     let wanted = |mutant: &&Mutant| {
         let (k, n) = asked.shard.unwrap_or((1, 1));

@@ -127,7 +127,7 @@ pub fn image(words: &[&str]) -> Result<PathBuf, String> {
 
 fn build(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // No path of this machine is in the program, so two machines make the same one.
+    // No path of this machine is in the program, so that two machines build the same program.
     let remap = format!("--remap-path-prefix={}=/usr/src/enfilade", root.display());
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     let remap =
@@ -191,7 +191,7 @@ impl Tree {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(failed)
     }
 
-    /// Gives all directories the mode that they have in archives, with any umask.
+    /// Gives all directories the mode that they have in archives, independently of the umask.
     fn open_directories(&self) -> Result<(), String> {
         for place in directories_of(&self.0)? {
             let failed = |why| format!("`{}`: {why}", place.display());
@@ -371,7 +371,7 @@ impl Package {
             .ok_or_else(|| format!("dpkg-shlibdeps printed no dependencies: `{text}`"))
     }
 
-    /// The checksums of the files, by which `dpkg --verify` finds changed ones.
+    /// The checksums of the files, by which `dpkg --verify` finds changed files.
     fn sums(&self) -> Result<String, String> {
         let mut files = files_of(&self.tree.0)?;
         files.retain(|path| !path.starts_with(self.tree.0.join("DEBIAN")));
@@ -432,7 +432,7 @@ fn files_of(place: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(walk(place)?.into_iter().filter(|path| path.is_file()).collect())
 }
 
-/// All directories below a directory, and itself.
+/// A directory, and all directories below it.
 fn directories_of(place: &Path) -> Result<Vec<PathBuf>, String> {
     let below = walk(place)?.into_iter().filter(|path| path.is_dir());
     Ok(below.chain([place.to_owned()]).collect())

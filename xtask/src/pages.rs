@@ -38,7 +38,7 @@ pub fn written(root: &Path, reference: &Value) -> Result<Vec<(&'static str, Stri
     PAGES.iter().map(page).collect()
 }
 
-/// Writes every page. `binary` is a built `enfilade`; if it is `None`, cargo builds one.
+/// Writes every page. `binary` is a built `enfilade`. If it is `None`, cargo builds the program.
 ///
 /// # Errors
 /// If the program cannot be run, or a page cannot be read or written.

@@ -1,4 +1,5 @@
-//! Programs with which Enfilade is compared, and which are not in Debian or are too old there. `go` builds them from its module proxy.
+//! Programs with which Enfilade is compared, and which are not in Debian or are too old there. `go` builds these programs from the modules of Go's
+//! module proxy.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub(crate) fn path() -> Option<OsString> {
     std::env::join_paths(std::iter::once(place().join("bin")).chain(std::env::split_paths(&usual))).ok()
 }
 
-/// Builds those of the programs that are not built yet.
+/// Builds the programs that are not built yet.
 pub(crate) fn install() -> Result<(), String> {
     for program in &PROGRAMS {
         let built = place().join("bin").join(program.name);
@@ -60,7 +61,8 @@ pub(crate) fn install() -> Result<(), String> {
 }
 
 impl Program {
-    /// Builds the program in a module of its own. `go install` refuses a module that replaces others, as that of etcd does.
+    /// Builds the program in a separate module. `go install` cannot be used, because it refuses a module that replaces other modules, such as the
+    /// module of etcd.
     fn build(&self, module: &Path, built: &Path) -> Result<(), String> {
         let failed = |why: std::io::Error| format!("`{}`: {why}", module.display());
         if module.exists() {

@@ -1,4 +1,4 @@
-//! `cargo xtask site`: the documentation as pages with a search, made by mdBook. The chapters are those of docs/README.md, in its order.
+//! `cargo xtask site`: the documentation as pages with a search, made by mdBook. The chapters are the pages that docs/README.md lists, in its order.
 
 use std::fmt::Write as _;
 use std::fs;

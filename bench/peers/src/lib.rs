@@ -1,6 +1,6 @@
-//! Programs that were rebuilt from descriptions, to be compared with Enfilade: parts of Proxmox Backup Server, and the library that it hashes with. Each
-//! module has the measurements of the original. No crate of the server may use this one, and this one uses none of them: `cargo xtask tidy` checks
-//! both.
+//! Programs that were rebuilt from descriptions, to be compared with Enfilade: parts of Proxmox Backup Server. Hashes are computed by libxcrypt, the
+//! library that Proxmox Backup Server uses. The modules state the measurements of the original. No crate of the server may use this crate, and this
+//! crate uses no crate of the server: `cargo xtask tidy` checks both rules.
 
 pub mod datastore_cfg;
 pub mod libxcrypt;

@@ -1,5 +1,5 @@
-//! Slow hashes by libxcrypt, the library that Proxmox Backup Server calls. A call from Rust would need `unsafe`, so perl calls it: perl's `crypt` is
-//! crypt(3). A process of perl answers over a pipe, which takes some microseconds of the milliseconds of a hash.
+//! Slow hashes by libxcrypt, the library that Proxmox Backup Server calls. A call from Rust would need `unsafe`, so a process of perl calls the
+//! library: perl's `crypt` is crypt(3). A process of perl answers over a pipe, which takes some microseconds of the milliseconds of a hash.
 
 use crate::Failure;
 use parking_lot::Mutex;
@@ -14,7 +14,8 @@ pub fn is_installed() -> bool {
     Command::new("perl").arg("-v").output().is_ok_and(|output| output.status.success())
 }
 
-/// Hashes for many threads at once. Each has a process for the time of its hash, as each thread of the original hashes by itself.
+/// Computes hashes for many threads at the same time. During its hash, each thread uses a separate process of perl, because in the original each
+/// thread computes its hashes itself.
 #[derive(Default)]
 pub struct Libxcrypt {
     idle: Mutex<Vec<Worker>>,
@@ -44,7 +45,7 @@ impl Libxcrypt {
         let mut worker = idle.map_or_else(|| self.start(), Ok)?;
         let hash = worker.hash(secret, setting)?;
         self.idle.lock().push(worker);
-        // A shorter answer, or one that begins with `*`, is an error of crypt(3).
+        // A shorter answer, or an answer that begins with `*`, is an error of crypt(3).
         match hash.starts_with('*') || hash.len() < 13 {
             true => Err(format!("libxcrypt: no hash for the setting `{setting}`: `{hash}`").into()),
             false => Ok(hash),
@@ -62,7 +63,7 @@ impl Libxcrypt {
         Ok(())
     }
 
-    /// The ids of the processes that were started, whose CPU is that of the hashes.
+    /// The ids of all processes that were started. The CPU time of these processes is the CPU time of the hashes.
     pub fn processes(&self) -> Vec<u32> {
         self.started.lock().clone()
     }

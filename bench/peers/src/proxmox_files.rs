@@ -1,4 +1,4 @@
-//! Locks and replaced files, with the system calls that Proxmox's library makes for them (`proxmox-sys/src/fs/file.rs`, `linux/timer.rs`).
+//! Locks and replaced files, with the same system calls as in Proxmox's library (`proxmox-sys/src/fs/file.rs`, `linux/timer.rs`).
 
 use crate::Failure;
 use nix::sys::signal::{SigEvent, SigSet, SigevNotify, Signal};
@@ -21,13 +21,13 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Owner(u32, u32);
 
 impl Owner {
-    /// Asks the C library. The original asks it for each lock, so `/etc/passwd` is read for each one.
+    /// Asks the C library. The original asks the C library for each lock, so `/etc/passwd` is read for each lock.
     pub(super) fn backup() -> Result<Self, Failure> {
         let user = User::from_name("backup")?;
         Ok(user.map_or(Owner(34, 34), |user| Owner(user.uid.as_raw(), user.gid.as_raw())))
     }
 
-    /// Gives the file to the owner. Only root may do this: for others the call is made, and refused.
+    /// Gives the file to the owner. Only root may do this. For other users, the kernel refuses the call, and this function ignores the error.
     fn take(self, file: &File) -> Result<(), Failure> {
         match fchown(file, Some(self.0), Some(self.1)) {
             Err(why) if why.kind() != ErrorKind::PermissionDenied => Err(why.into()),
@@ -42,8 +42,8 @@ pub(super) struct Locked {
     _file: File,
 }
 
-/// Takes a file lock. The original sets a timer for each one: its signal would end a wait of ten seconds. Here the signal is one that is ignored,
-/// because no lock is held for so long.
+/// Takes a file lock. For each lock, the original sets a timer whose signal ends a wait of ten seconds. Here, the timer sends a signal that the
+/// process ignores, because no lock is held for ten seconds.
 pub(super) fn lock(path: &Path) -> Result<Locked, Failure> {
     let owner = Owner::backup()?;
     let file = open(path, owner)?;
@@ -60,7 +60,7 @@ pub(super) fn lock(path: &Path) -> Result<Locked, Failure> {
     Ok(Locked { owner, _file: file })
 }
 
-/// Opens the file of a lock. It gets its mode and its owner only when it is created.
+/// Opens the file of a lock. The mode and the owner of the file are set only when the file is created.
 fn open(path: &Path, owner: Owner) -> Result<File, Failure> {
     let opens = |is_new: bool| OpenOptions::new().read(true).append(true).create_new(is_new).open(path);
     match opens(false) {
@@ -68,7 +68,7 @@ fn open(path: &Path, owner: Owner) -> Result<File, Failure> {
         opened => return Ok(opened?),
     }
     match opens(true) {
-        // Another thread has created it.
+        // Another thread has created the file.
         Err(why) if why.kind() == ErrorKind::AlreadyExists => Ok(opens(false)?),
         created => {
             let file = created?;
@@ -79,7 +79,7 @@ fn open(path: &Path, owner: Owner) -> Result<File, Failure> {
     }
 }
 
-/// Replaces a file: a new one is written, synced if wanted, and renamed.
+/// Replaces a file: writes a new file, syncs it on request, and renames it.
 pub(super) fn replace(
     path: &Path,
     bytes: &[u8],

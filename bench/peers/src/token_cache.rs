@@ -1,12 +1,12 @@
-//! API token verification with the cache of Proxmox Backup Server since 4.1.6: secrets that matched are kept under a lock. Versions before verify each
-//! time as [`Shadow::verify`] does.
+//! API token verification with the cache of Proxmox Backup Server since 4.1.6: secrets that matched are kept under a lock. Earlier versions verify
+//! each time, as [`Shadow::verify`] does.
 //!
-//! The cache is emptied only as in the original. That is when another process changed a token, which increments a shared generation, and when the
-//! file differs at the look that is made once a minute. A change by the same process affects only the changed token.
+//! As in the original, the cache is emptied in two cases: another process changed a token, which increments a shared generation number; or the file
+//! has changed when it is checked, once a minute. A change by the same process affects only the changed token.
 //!
 //! The original was measured with Proxmox's own crates, 100 tokens and `$y$` hashes of cost 5, on a machine where a `$5$` hash took 1.99 ms. A
 //! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache. While tokens changed ten times a second, two threads made 8.56 million
-//! verifications a second if the same process made the changes, and 4.32 million if another process made them.
+//! verifications a second if the same process made the changes, and 4.32 million verifications a second if another process made the changes.
 
 use super::token_shadow::{Shadow, Stat, Tokenid, equal};
 use crate::Failure;
@@ -66,7 +66,7 @@ pub struct TokenCache {
     inner: RwLock<Inner>,
 }
 
-/// The time between two looks at the file, in seconds.
+/// The time between two checks of the file, in seconds.
 const TTL: i64 = 60;
 
 #[expect(clippy::disallowed_methods, reason = "the original asks the wall clock each time")]
@@ -89,7 +89,7 @@ impl TokenCache {
     /// Whether this is the secret of the token.
     ///
     /// # Errors
-    /// If it is not the id of a token, or the secret is not in the cache and the verification fails.
+    /// If `token` is not the id of a token, or the secret is not in the cache and the verification fails.
     pub fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         if !token.is_token() {
             return Err("not an API token ID".into());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// An auth id as in the original: one string, the offset at which the user's name ends in it, and the name of the token.
+/// An auth id as in the original: one string, the offset at which the user's name ends in this string, and the name of the token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Tokenid {
     data: String,
@@ -44,7 +44,7 @@ impl Tokenid {
 /// The state of the file by which the original recognises a change: the time of its last change, and its length.
 pub(super) type Stat = Option<(SystemTime, u64)>;
 
-/// What verifications did.
+/// Counters of the work that verifications did.
 #[derive(Default)]
 pub struct Work {
     hashes: AtomicU64,
@@ -68,7 +68,7 @@ pub struct Shadow {
     path: PathBuf,
     /// The library that makes the hashes.
     pub libxcrypt: Libxcrypt,
-    /// What verifications did so far.
+    /// The work that verifications did so far.
     pub work: Work,
 }
 
@@ -97,7 +97,7 @@ impl Shadow {
         Ok(self.entries()?.remove(token).ok_or("invalid API token")?)
     }
 
-    /// Reads and parses the file. Like the original, it makes a JSON value of the text, and a map of the value.
+    /// Reads and parses the file. As in the original, the text becomes a JSON value, and the value becomes a map.
     fn entries(&self) -> Result<HashMap<Tokenid, String>, Failure> {
         let text = std::fs::read(&self.path)?;
         self.work.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
@@ -111,7 +111,8 @@ impl Shadow {
         entries.into_iter().map(entry).collect()
     }
 
-    /// Writes a new secret of a token, or removes the token, under the lock of the file. Returns the lock, and the state of the file before.
+    /// Writes a new secret of a token, or removes the token, under the lock of the file. Returns the lock, and the state of the file before the
+    /// change.
     pub(super) fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(Locked, Stat), Failure> {
         let locked = lock(&self.path.with_extension("shadow.lock"))?;
         let before = self.stat();

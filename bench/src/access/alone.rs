@@ -120,7 +120,7 @@ impl Bench<'_> {
         }
         let Listed { shown, bare, .. } = four_properties.ok_or("no way to ask")?;
         if how == How::Asked {
-            // If a server asks for the state of each entry, its cost cannot be lower than that of one statx for each entry.
+            // If a server asks for the state of each entry, its cost cannot be lower than the cost of one statx for each entry.
             let what = format!(
                 "the directory {tree}, {name}, no TLS, four properties: the visible entries, server CPU, to the names and one statx each"
             );
@@ -169,7 +169,7 @@ impl Bench<'_> {
             let mut client =
                 if way.is_tls { Client::over_tls(server, user)? } else { Client::new(server.plain, user)? };
             client.body = way.body;
-            // Lists twice: at the first listing the server reads the tree, at the second it remembers the tree.
+            // Lists twice: the server reads the tree for the first listing, and remembers the tree for the second listing.
             client.list(Acls::Few, tree)?;
             let shown = client.list(Acls::Few, tree)?.len() as u64;
             Ok((client, shown, Samples::default()))
@@ -233,7 +233,7 @@ fn names_and(
     Ok((own_nanos() - before) / 1e6)
 }
 
-/// Reads the names of a directory, and calls `look` for each that a server shows.
+/// Reads the names of a directory, and calls `look` for each name that a server would show.
 pub(super) fn each_name(
     directory: &OwnedFd,
     look: impl Fn(&OwnedFd, &CStr) -> rustix::io::Result<()>,

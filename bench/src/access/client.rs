@@ -75,7 +75,7 @@ impl Client {
         Ok(status.ok_or("no status")?.parse()?)
     }
 
-    /// Sends a request, and reads the response: all of it, and its body.
+    /// Sends a request. Returns the whole response, and its body.
     fn ask(&mut self, request: &str) -> Result<(Vec<u8>, Vec<u8>), Failure> {
         self.stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! The first touch of a directory: a listing right after the kernel's caches were dropped, by a server that has not read the directory.
+//! The first access to a directory: a listing right after the kernel's caches were dropped, by a server that has not read the directory.
 
 use super::alike::tell;
 use super::alone::{each_name, own_nanos};
@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, lgetxattr, openat, stat
 use std::path::Path;
 
 const TURNS: usize = 5;
-/// The number of the user, who is in the fewest groups: Samba's listings cost the least for this user.
+/// The number of the measured user. This user is in the fewest groups, so Samba's listings cost the least for this user.
 const USER: usize = 0;
 
 /// Milliseconds of first listings.

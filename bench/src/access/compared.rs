@@ -12,7 +12,7 @@ use std::path::Path;
 /// A measured listing: the ACLs, whether the whole tree or only its first directory is listed, and the number of the user's groups.
 type Case = (Acls, bool, u64);
 
-/// The goals for the largest tree: the case, and the ids for the first listing and for the listing again.
+/// The goals for the largest tree: the case, and the ids for the first listing and for a repeated listing.
 const GOALS: [(Case, [&str; 2]); 8] = [
     ((Acls::Few, false, 4), ["samba-4-first", "samba-4-again"]),
     ((Acls::Few, false, 400), ["samba-400-first", "samba-400-again"]),
@@ -24,7 +24,7 @@ const GOALS: [(Case, [&str; 2]); 8] = [
     ((Acls::Distinct, true, 400), ["samba-400-first-all-distinct", "samba-400-again-all-distinct"]),
 ];
 
-/// The limits for a first listing and for a listing again.
+/// The limits for a first listing and for a repeated listing.
 fn limits(groups: u64) -> [f64; 2] {
     if groups == 4 { [1.0 / 5.0, 1.0 / 15.0] } else { [1.0 / 25.0, 1.0 / 60.0] }
 }

@@ -1,4 +1,4 @@
-//! Measures requests for the lowest place that a path can reach, and COPY and DELETE of a tree of the same depth.
+//! Measures requests for the deepest object that a path can name, and COPY and DELETE of a tree of the same depth.
 
 use super::client::{Client, by_token};
 use super::trees::{self, Acls};
@@ -11,12 +11,12 @@ use crate::served::Server;
 use crate::stopwatch::now;
 use enfilade_facts::limits::PATH_DEPTH_MAX;
 
-/// The directories of the chain: with a file in the lowest one, a path has the most names that it can have.
+/// The number of directories in the chain. The path of a file in the lowest directory has the maximum number of names.
 const DIRECTORIES: usize = PATH_DEPTH_MAX - 1;
-/// A path with more names than a path can have.
+/// The number of names in a path that the server refuses as too deep.
 const TOO_DEEP: usize = 100;
 const TURNS: usize = 5;
-/// The requests of which each sample is the mean, because a single one is too short.
+/// The number of requests in a sample. A sample is the mean of its requests, because a single request is too short to be measured.
 const REQUESTS: usize = 100;
 const ACLS: Acls = Acls::Few;
 
@@ -50,7 +50,7 @@ impl Costs {
     }
 }
 
-/// Makes a chain of directories in a datastore of its own, and measures requests for its ends and for all of it.
+/// Makes a chain of directories in a separate datastore. Measures requests for the highest and the lowest directory, and for the whole chain.
 pub(super) fn run(report: &mut Report) -> Result<(), Failure> {
     let scratch = Scratch::new("access-depth")?;
     let place = scratch.path().join("files");
@@ -69,12 +69,12 @@ fn connect(server: &Server) -> Result<Client, Failure> {
     Client::with(server.plain, by_token(0))
 }
 
-/// Listings of the lowest directory of the chain and of the highest one, in turns.
+/// Listings of the lowest and of the highest directory of the chain, in turns.
 fn listings(report: &mut Report, server: &Server, lowest: &str) -> Result<(), Failure> {
     let mut client = connect(server)?;
     let places = [(1, "chain"), (DIRECTORIES, lowest)];
     for (_, path) in places {
-        // At the first listing the server reads the directory, at the second it remembers the directory.
+        // The server reads the directory for the first listing, and remembers the directory for the second listing.
         client.list(ACLS, path)?;
         client.list(ACLS, path)?;
     }

@@ -1,6 +1,6 @@
 //! Measures door 4 without the rest of the server: the cost to judge an entry for users in few groups and for users in many groups. The cost is
-//! compared with that of two simple methods. For each entry of an ACL, these methods search all SIDs of the user, one method in an unsorted list and
-//! the other in a sorted list.
+//! compared with the cost of two simple methods. For each entry of an ACL, these methods search all SIDs of the user, one method in an unsorted list
+//! and the other in a sorted list.
 
 use super::trees::{self, Acls};
 use super::{User, facts, users};
@@ -24,7 +24,8 @@ use std::time::Duration;
 
 const ENTRIES: u64 = 41_000;
 const ROUNDS: usize = 5;
-/// The number of rounds with known states. It is larger, because such a round takes only two milliseconds.
+/// The number of rounds with known states. There are more of these rounds than of other rounds, because a round with known states takes only two
+/// milliseconds.
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
@@ -42,7 +43,7 @@ fn sids_of(user: &User) -> Vec<Sid> {
     [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
 }
 
-/// Evaluates an ACL by the simple method: for each entry, first whether its SID is one of the user's, then its rights.
+/// Evaluates an ACL by the simple method: for each entry, first whether its SID is a SID of the user, then its rights.
 fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bool {
     let mut left = AccessMask::VISIBLE;
     let _owns = descriptor.owner.is_some_and(|owner| has(&owner));
@@ -103,7 +104,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failu
             let visit = stores::visit(&house, &stores::ask(n * TOKENS_EACH)?)?;
             let (permit, _inside) =
                 house.look_up(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
-            // Returns the time to judge the entries, and the number of visible ones.
+            // Returns the time to judge the entries, and the number of visible entries.
             let see = |asked: &[Subject], memo: &AccessMemo| -> (Duration, usize) {
                 let root = StorePath::root();
                 let look = |view: &enfilade_facts::View<'_>| {
@@ -182,7 +183,7 @@ fn subject(inode: u64, blob: Vec<u8>) -> Subject {
     }
 }
 
-/// The instructions to judge all entries of a tree: when they are new, and when the memo knows them.
+/// The instructions to judge all entries of a tree: when the entries are new, and when the memo has their results.
 pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) -> Result<[f64; 2], Failure> {
     let out = place.join("callgrind");
     let mut command = Command::new("valgrind");
@@ -242,7 +243,7 @@ fn read(base: &Path, path: &str, into: &mut Vec<Directory>) -> Result<(), Failur
     beneath.iter().try_for_each(|path| read(base, path, into))
 }
 
-/// Runs in a process of its own under callgrind. Judges all entries of a tree twice: when they are new, and when the memo knows them.
+/// Runs in a separate process under callgrind. Judges all entries of a tree twice: when the entries are new, and when the memo has their results.
 pub(crate) fn part(acls: &str, tree: &str, groups: u32) -> Result<(), Failure> {
     let acls = Acls::BOTH.into_iter().find(|known| known.name() == acls).ok_or("no such ACLs")?;
     let users = users();

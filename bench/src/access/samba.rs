@@ -53,7 +53,7 @@ pub(super) fn list(
     if !output.status.success() {
         return Err(format!("smbclient, as {}: {}", user.name, said.lines().last().unwrap_or("")).into());
     }
-    // Samba has one process for each connection. Its CPU time is counted only when it has ended.
+    // Samba has one process for each connection. The CPU time of this process is counted only when the process has ended.
     let mut used = cpu_millis(samba)?;
     loop {
         pause(Duration::from_millis(200));

@@ -1,6 +1,6 @@
 //! A session of Samba's client that stays open between two commands. Samba has a process for each session, and the CPU time of this process is read
-//! while it runs. So the cost of each command is known. It is more exact than the CPU time of ended processes, which the kernel reports in hundredths
-//! of a second.
+//! while the process runs. So the cost of each command is measured. This measurement is more exact than the CPU time of ended processes, which the
+//! kernel reports in hundredths of a second.
 
 use super::User;
 use super::samba::TIMEOUT_SECONDS;

@@ -31,7 +31,7 @@ pub(super) const TREES: [&str; 6] = [
 /// The number of different ACLs in a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acls {
-    /// 32 different ACLs on hidden entries, and 32 on visible ones.
+    /// 32 different ACLs on hidden entries, and 32 others on visible entries.
     Few,
     /// A different ACL on each object.
     Distinct,
@@ -113,8 +113,8 @@ pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> 
     Ok(base)
 }
 
-/// Makes a directory with an ACL that all users can read. In it is the directory `chain`, and in each directory of the chain a file and the next
-/// directory. Returns the path of the lowest directory.
+/// Makes a directory with an ACL that all users can read. This directory contains the directory `chain`. Each directory of the chain contains a file
+/// and the next directory. Returns the path of the lowest directory.
 pub(super) fn chain(place: &Path, directories: usize) -> Result<String, Failure> {
     let mut maker = Maker::new(Acls::Distinct, "a chain");
     std::fs::create_dir_all(place)?;

@@ -100,7 +100,7 @@ impl<'c> Reloads<'c> {
         let place = case.copy("reloaded", CHANGED * ROUNDS)?;
         let shelf = files_of(&place)?;
         let first = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
-        // The links were created just now. A file that is this new is read again at the next look, so this look comes after a pause.
+        // The links were created just now. The next look would read such new files again, so the look comes after a pause.
         pause(Duration::from_millis(100));
         let certificates = shelf.look_again(&first, Rules::default(), crate::clock::nanos())?.certificates;
         Ok(Reloads { case, place, shelf, certificates, samples: Samples::default() })

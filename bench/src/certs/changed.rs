@@ -23,10 +23,11 @@ const ROUNDS: usize = 10;
 const ASK_EVERY: Duration = Duration::from_millis(2);
 /// How long a server may take to serve the new certificate.
 const MOST: Duration = Duration::from_secs(60);
-/// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory, which notices the file after the reload, too,
-/// and reads it again.
+/// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory: after a reload, the watch also notices the file,
+/// and the server reads it again.
 const COUNTED: Duration = Duration::from_secs(1);
-/// The number of certificates that are renewed in a round: for the time and for the CPU, at a signal and without one.
+/// The number of certificates that are renewed in a round: two with a signal and two without a signal, in each case one for the time and one for the
+/// CPU.
 const EACH: usize = 4;
 
 pub(super) fn goals() -> Vec<Goal> {
@@ -74,7 +75,7 @@ impl<'r> Turns<'r> {
 
 pub(super) fn run(report: &mut Report, case: &Case<'_>, programs: &[Program]) -> Result<(), Failure> {
     let renewed = case.scratch.path().join("renewed");
-    // The new certificates have the same numbers as the old ones, and so the same names. Their keys are different.
+    // The new certificates have the same numbers as the old certificates, and therefore the same names. Their keys are different.
     make::make(&renewed, EACH * ROUNDS)?;
     let (place, client) = (case.copy("changed", EACH * ROUNDS)?, client(false)?);
     let [ours, theirs] = [false, true]
@@ -110,7 +111,7 @@ fn tell(report: &mut Report, case: &Case<'_>, all: &[Turns<'_>]) {
 }
 
 impl Turns<'_> {
-    /// Measures the time of one renewal, and the CPU of another one. HAProxy gets the certificates that Enfilade gets with a signal.
+    /// Measures the time of one renewal, and the CPU of another renewal. HAProxy gets the certificates that Enfilade gets with a signal.
     fn once(&mut self, renewals: &[Renewal]) -> Result<(), Failure> {
         let first = if self.way == Way::Watch { 2 } else { 0 };
         for (of, renewal) in renewals.iter().skip(first).take(2).enumerate() {

@@ -131,7 +131,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     let ours = (server.https.address(), server.child.0.id());
     let peer = haproxy::version().map(|_| haproxy::start(&directory, &place)).transpose()?;
     let full = client(false)?;
-    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second one.
+    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second handshake.
     let names = |kind: usize| {
         (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
     };
@@ -154,7 +154,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
         let name = names(kind).next().unwrap_or_default();
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
-                // Each server gets a client of its own: a client stores tickets by server name, and both servers have the same names.
+                // Each server gets a separate client, because a client stores tickets by server name, and both servers have the same names.
                 let config = client(resumes)?;
                 shake(address, &config, &name)?;
                 let before = cpu(process)?;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The most certificates with which HAProxy is started: with more, a start takes minutes.
+/// The maximum number of certificates with which HAProxy is started. With more certificates, a start takes minutes.
 const MOST: usize = 110_000;
 
 /// Whether HAProxy is compared with this number of certificates. Adds its version to the report, or the fact that it is missing.

@@ -1,4 +1,4 @@
-//! Makes bundles like those of a server with many customers: keys of P-256 and RSA-2048, two to fifty names, wildcards, and an intermediate
+//! Makes bundles like the bundles of a server with many customers: keys of P-256 and RSA-2048, two to fifty names, wildcards, and an intermediate
 //! certificate. Each certificate is unique and signed. The keys come from a small pool, because generating keys takes long.
 
 use crate::Failure;

@@ -66,7 +66,7 @@ fn measure(report: &mut Report, case: &Case<'_>, programs: &[Program]) -> Result
     Ok(())
 }
 
-/// A name of each certificate with an ECDSA key: those with even numbers.
+/// A name of each certificate with an ECDSA key. These certificates have even numbers.
 fn names(count: usize) -> Vec<String> {
     let name = |n| make::names_of(n).pop().unwrap_or_default().replace('*', "x");
     (0..count).step_by(2).map(name).collect()
@@ -112,7 +112,7 @@ struct Turns<'s> {
     used: AtomicUsize,
     /// The CPU of a handshake, in microseconds.
     cpu: Samples,
-    /// Handshakes in a second, and in a second of the server's CPU.
+    /// Handshakes per second, and per second of the server's CPU.
     rate: Samples,
     rate_of_cpu: Samples,
     /// The number of cores that server and clients used.
@@ -183,7 +183,7 @@ impl<'s> Turns<'s> {
         Ok(resumed.into_inner())
     }
 
-    /// The name of the next handshake: the client's own name if the client has tickets for it, otherwise the next one of all names.
+    /// The name of the next handshake: the client's own name if the client has tickets for it, otherwise the next of all names.
     fn name<'a>(&'a self, client: &'a Client<'_>) -> &'a str {
         if self.resumes {
             return client.own;

@@ -1,4 +1,4 @@
-//! The two servers, each in a process of its own with the certificates of a directory.
+//! The two servers, each in a separate process with the certificates of a directory.
 
 use super::running::Running;
 use super::{Case, ROUNDS, haproxy};
@@ -71,7 +71,7 @@ impl Program {
         Ok(running)
     }
 
-    /// The resident memory of the running server, minus that of a start with one certificate, in KiB.
+    /// The resident memory of the running server, minus the resident memory after a start with one certificate, in KiB.
     pub(super) fn own_kib(&self, running: &Running) -> f64 {
         (running.resident() - self.alone) / 1024.0
     }

@@ -1,5 +1,5 @@
-//! If a client connects to one new name after another, the server must read and parse a key each time. This module measures how this delays clients
-//! of other names, compared with the same rate of handshakes for names whose keys are in memory.
+//! If a client connects to one new name after another, the server must read and parse a key each time. This module measures how much these reads
+//! delay clients of other names. The delay is compared with the delay at the same rate of handshakes for names whose keys are in memory.
 
 use super::handshakes::{client, shake};
 use super::make;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// The number of names whose keys are in memory.
 const WARM: usize = 64;
-/// The smallest number of rounds. A round has two turns: in one the spraying clients connect to names whose keys are in memory ("warm"), in the other
-/// to new names ("cold").
+/// The smallest number of rounds. A round has two turns. In the "warm" turn, the spraying clients connect to names whose keys are in memory. In the
+/// "cold" turn, they connect to new names.
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
@@ -104,7 +104,7 @@ pub(super) fn run(
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
     let mut rounds = 0;
     while rounds < ROUNDS_MIN || asked() < count - WARM && rounds < ROUNDS_MAX {
-        // Each round has a warm and a cold turn; which one is first alternates.
+        // Each round has a warm and a cold turn. Their order alternates.
         for is_cold in [rounds % 2 == 0, rounds % 2 != 0] {
             let samples = turn(is_cold)?;
             if is_cold {

@@ -16,7 +16,7 @@ pub(super) struct Starts {
     pub(super) idle_kib: Samples,
 }
 
-/// Starts Enfilade and HAProxy in turns, and does the work of `also` in each warm round. Returns the starts of both.
+/// Starts Enfilade and HAProxy in turns, and does the work of `also` in each warm round. Returns the starts of both servers.
 pub(super) fn run(
     case: &Case<'_>,
     programs: &[Program],

@@ -1,5 +1,5 @@
 //! The memory of a server after a handshake with every certificate. HAProxy parses all private keys at its start. Enfilade parses a key at the first
-//! handshake that needs it, and keeps the last 16,384.
+//! handshake that needs the key, and keeps the last 16,384 keys.
 
 use super::handshakes::{client, shake};
 use super::servers::Program;
@@ -17,7 +17,7 @@ const CLIENTS: usize = 4;
 /// The time after the last handshake, in which the server closes its connections.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// The memory of one server, in MiB, without that of a start with one certificate.
+/// The memory of one server, in MiB, minus the memory after a start with one certificate.
 struct Memory<'p> {
     program: &'p Program,
     idle: Samples,

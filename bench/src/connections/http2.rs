@@ -16,7 +16,7 @@ const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// No push, and no dynamic table: then the status of each response is encoded in the same way.
+/// The client permits no push and no dynamic table. So the status of each response is encoded in the same way.
 const OWN_SETTINGS: [u8; 12] = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0];
 /// The bytes that the server may send on the connection, in addition to 65,535.
 const WINDOW: u32 = 1 << 30;
@@ -142,7 +142,7 @@ fn write_text(to: &mut Vec<u8>, text: &str) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Whether the header fields begin with status 200. Changes of the size of the dynamic table may come before it.
+/// Whether the header fields begin with status 200. Changes of the size of the dynamic table may come before the status.
 fn is_ok(fields: &[u8]) -> bool {
     fields.iter().find(|byte| **byte & 0xe0 != 0x20) == Some(&OK)
 }
@@ -216,7 +216,7 @@ mod tests {
         write_text(&mut bytes, &"x".repeat(126));
         assert_eq!((bytes[0], bytes.len()), (126, 127));
         bytes.clear();
-        // 127 + 1 + 2 × 128.
+        // The length 384 is 127 + 1 + 2 × 128, and is encoded as the bytes 127, 129 and 2 (RFC 7541 §5.1).
         write_text(&mut bytes, &"x".repeat(384));
         assert_eq!((&bytes[..3], bytes.len()), ([127, 129, 2].as_slice(), 387));
     }

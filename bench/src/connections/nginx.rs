@@ -1,4 +1,4 @@
-//! nginx in a directory of its own. It writes a log line for each request, as Enfilade does.
+//! nginx in a separate directory. It writes a log line for each request, as Enfilade does.
 
 use super::IDLE_SECONDS;
 use crate::Failure;

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TIMER: u64 = u64::MAX;
 const EVENTS: usize = 1_024;
 
-/// Sends `count` requests at the same distance, by the connections in turn. Returns the milliseconds from the planned time of each to its response.
+/// Sends `count` requests at equal intervals, on one connection after the other. Returns the milliseconds from the planned time of each request to
+/// its response.
 pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Result<Samples, Failure> {
     let poll = epoll::create(CreateFlags::CLOEXEC)?;
     for (n, line) in lines.iter().enumerate() {
@@ -48,7 +49,7 @@ pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Resu
     Ok(samples)
 }
 
-/// A timer that is due for each request. The time limit of epoll is in milliseconds, which is too long.
+/// A timer that is due for each request. The time limit of epoll cannot be used, because it is a whole number of milliseconds.
 fn timer(every: Duration) -> Result<OwnedFd, Failure> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     let every = Timespec { tv_sec: every.as_secs() as i64, tv_nsec: i64::from(every.subsec_nanos()) };
@@ -81,7 +82,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether more than this time has passed since the last request was planned.
+    /// Whether more than this time has passed since the planned time of the last request.
     fn is_over(&self, since: Duration) -> bool {
         self.due(self.count) + since < now()
     }

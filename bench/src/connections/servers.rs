@@ -18,7 +18,7 @@ pub(super) struct Measured {
 
 /// The running servers, ended when dropped.
 pub(super) struct Servers {
-    /// Enfilade first, then those that are installed.
+    /// Enfilade first, then the other servers that are installed.
     pub(super) measured: Vec<Measured>,
     _enfilade: Server,
     _apache: Option<Apache>,
@@ -50,7 +50,7 @@ impl Servers {
     }
 }
 
-/// Starts Enfilade with higher limits: by default it has at most 10,000 connections, and ends idle ones earlier.
+/// Starts Enfilade with higher limits: by default it has at most 10,000 connections, and ends idle connections earlier.
 fn enfilade(data: &Path) -> Result<Server, Failure> {
     let idle = IDLE_SECONDS.to_string();
     Server::start(

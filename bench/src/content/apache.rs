@@ -1,4 +1,4 @@
-//! Apache with mod_dav and event workers, in a directory of its own. It writes a log line for each request, as Enfilade does.
+//! Apache with mod_dav and event workers, in a separate directory. It writes a log line for each request, as Enfilade does.
 
 use crate::Failure;
 use crate::machine::said;
@@ -79,7 +79,8 @@ impl Drop for Apache {
     }
 }
 
-/// Ends a server with its workers. On SIGTERM, the first process of the server also ends the workers. On SIGKILL, it could not end them.
+/// Ends a server with its workers. On SIGTERM, the first process of the server also ends the workers. After SIGKILL, the workers would continue to
+/// run.
 pub(crate) fn end_with_workers(child: &mut Child) {
     let _ = Command::new("kill").arg(child.0.id().to_string()).status();
     for _ in 0..TURNS {

@@ -1,4 +1,4 @@
-//! GET of a file at the top of a datastore, and far below it.
+//! GET of a file at the top of a datastore, and of files in deep directories.
 
 use super::client::{answer, connect, request};
 use super::files::Maker;

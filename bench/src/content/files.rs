@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes files and directories that each user may read and write. For Enfilade, they have an ACL that grants this.
+/// Makes files and directories that each user may read and write. For Enfilade, the files and directories have an ACL that grants this access.
 pub(crate) struct Maker {
     acl: Vec<u8>,
 }

@@ -1,5 +1,5 @@
-//! Listings of directories in a datastore of a million files, compared with those in a small datastore. The server lists every directory of the large
-//! datastore once, so that it has more names than it can remember.
+//! Listings of directories in a datastore of a million files, compared with listings in a small datastore. The server lists every directory of the
+//! large datastore once, so that the server reads more names than it can remember.
 
 use super::FOUR;
 use super::apache::Apache;
@@ -28,7 +28,7 @@ struct Size {
     directories: [usize; 2],
     /// The number of files in each directory.
     in_each: usize,
-    /// In each round the directories of the small datastore are made anew.
+    /// The number of rounds. In each round, the directories of the small datastore are made anew.
     rounds: usize,
     /// The number of directories of each datastore whose listings are measured in a round.
     listed: usize,

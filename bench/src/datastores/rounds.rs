@@ -1,4 +1,4 @@
-//! The runs of Proxmox's own measurement, besides its table.
+//! The runs of Proxmox's own measurement, without the runs of its table (`table.rs`).
 
 use super::{STORES, house, look, name};
 use crate::Failure;

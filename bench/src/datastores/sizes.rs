@@ -45,7 +45,7 @@ fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
     count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
 }
 
-/// Measures our lookups with more and more stores, and on two threads.
+/// Measures lookups of Enfilade with more and more stores, and on two threads.
 pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
     let sizes: &[u64] = if small { &[10, 1_000] } else { &SIZES };
     let mut houses = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     Ok(())
 }
 
-/// Two threads, each in a store of its own: the elapsed nanoseconds divided by all lookups.
+/// Looks up datastores on two threads. Each thread uses a different datastore. Returns the elapsed nanoseconds divided by the number of all lookups.
 fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
     let began = now();
     std::thread::scope(|scope| {

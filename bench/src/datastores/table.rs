@@ -45,7 +45,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Measures a cell. Returns our time, divided by that of the rebuilt 4.2.
+/// Measures a cell. Returns the time of Enfilade, divided by the time of the rebuilt version 4.2.
 fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) -> Result<Estimate, Failure> {
     let count = cell.stores * cell.each;
     // Warm-up: after this, roots are open, and the counter files of the compared servers exist.
@@ -53,7 +53,7 @@ fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) 
     servers.ours(cell)?;
     let (mut before, mut after, mut own) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..ROUNDS {
-        // Every uncached lookup does the same work, so fewer of them are accurate enough.
+        // Every uncached lookup does the same work, so a smaller number of lookups is accurate enough.
         before.push(servers.theirs(cell, false, if small { 10 } else { 100 })?);
         after.push(servers.theirs(cell, true, count)?);
         own.push(servers.ours(cell)?);

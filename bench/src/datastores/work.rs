@@ -18,11 +18,12 @@ const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
 /// The length of `datastore.cfg` in the measurement of the original.
 const BYTES: f64 = 114_679.0;
-/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop looks whether the
+/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop checks whether the
 /// store must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
 const BEFORE_READS: f64 = 2.0;
 
-/// A kind of system call, and the number of such calls of a lookup and its drop in the measurement of the original: 4.1, and 4.2.3.
+/// A kind of system call, and how many calls of this kind a lookup and its drop made in the measurement of the original: with version 4.1, and with
+/// 4.2.3.
 struct Counted(&'static str, &'static str, f64, f64);
 
 /// In the measurement of the original: three locks, each with a timer that is created, set and deleted, and each with a `getpwnam` of the user `backup`

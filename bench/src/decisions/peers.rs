@@ -117,7 +117,7 @@ fn start(command: &mut Command, address: SocketAddr) -> Result<Child, Failure> {
     Err(format!("{command:?} does not listen").into())
 }
 
-/// Sends one request on a connection of its own, and returns the answer. With HTTP/1.0 no answer is in chunks.
+/// Sends one request on a new connection, and returns the answer. With HTTP/1.0 no answer is in chunks.
 fn post(address: SocketAddr, path: &str, kind: &str, body: &str) -> Result<String, Failure> {
     let mut stream = TcpStream::connect(address)?;
     let head = format!(
@@ -367,7 +367,7 @@ impl Proxy {
         Ok(Proxy { child: start(&mut command, address)?, address })
     }
 
-    /// Sends requests on one connection. Returns the CPU time of nginx and of the program that it asks for a request, in microseconds.
+    /// Sends requests on one connection. Returns the CPU time per request, in microseconds: of nginx, and of the program that nginx asks.
     fn turn(
         &self,
         requests: usize,

@@ -10,10 +10,10 @@ use enfilade_sources::lmdb::Lmdb;
 use std::time::Duration;
 
 const THREADS: [u64; 3] = [1, 8, 32];
-/// The numbers of commits at planned times, in a small run and in a full one.
+/// The numbers of commits at planned times, in a small run and in a full run.
 const PLANNED: [u64; 2] = [1_000, 5_000];
 
-/// Measures commits. Returns the commits in a second of one thread.
+/// Measures commits. Returns the commits per second of one thread.
 pub(super) fn run(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     let [few, many] = PLANNED;
     let (planned, mut alone) = (if report.is_small { few } else { many }, f64::NAN);
@@ -41,7 +41,7 @@ pub(super) fn every(rate: f64) -> Duration {
     Duration::from_secs_f64(1.0 / rate)
 }
 
-/// The commits in a second of threads that commit again when their last commit has ended.
+/// The commits per second of threads that commit again as soon as their last commit has ended.
 fn throughput(lmdb: &Lmdb, threads: u64, tokens: u64) -> Result<f64, Failure> {
     let each = 2_000 / threads + 50;
     let began = now();

@@ -46,8 +46,8 @@ struct Made {
     acknowledged: i128,
 }
 
-/// Measures the time until another process sees a change: from the planned time of the change, and from its acknowledgement. The second one is
-/// negative if the process sees the change before the acknowledgement. One thread commits half as often as it can.
+/// Measures the time until another process sees a change: from the planned time of the change, and from its acknowledgement. The second time is
+/// negative if the process sees the change before the acknowledgement. One thread commits at half of its maximum rate.
 pub(super) fn run(report: &mut Report, lmdb: &Lmdb, place: &Path, rate: f64) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("facts-watcher").arg(place).stdout(Stdio::piped());
@@ -90,7 +90,7 @@ fn lines_of(lines: std::io::Lines<BufReader<ChildStdout>>) -> Vec<(u64, i128)> {
     lines.map_while(Result::ok).filter_map(parsed).collect()
 }
 
-/// The microseconds until each change was seen. If the watcher skipped a revision, its change was seen with the next one.
+/// The microseconds until each change was seen. If the watcher skipped a revision, the change of this revision was seen with the next revision.
 fn compare(made: &[Made], seen: &[(u64, i128)]) -> Result<(Samples, Samples), Failure> {
     let (mut from_plan, mut from_answer) = (Samples::default(), Samples::default());
     for change in made {

@@ -40,7 +40,7 @@ pub(crate) fn user(n: u64) -> UserId {
     UserId::from_bytes(id(1, n))
 }
 
-/// The key of a revocation: of a token for even numbers, of a chain for odd ones.
+/// The key of a revocation. Even numbers revoke a token, and odd numbers revoke a chain.
 pub(crate) fn mark(n: u64) -> Revoked {
     if n.is_multiple_of(2) { Revoked::Token(id(12, n)) } else { Revoked::Chain(id(12, n)) }
 }
@@ -124,7 +124,7 @@ impl Cloud {
         Arc::clone(&self.lmdb) as Arc<dyn Source>
     }
 
-    /// A [`House`] on the store, with the staged key and this many others.
+    /// A [`House`] on the store, with the staged key and this many other keys.
     pub(crate) fn house(&self, memo_bytes: usize, keys: u32) -> Result<Arc<House>, Failure> {
         self.house_on(self.source(), memo_bytes, keys)
     }
@@ -148,6 +148,7 @@ impl Cloud {
             watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+            trash: enfilade_passage::TrashTerms::default(),
             limits: enfilade_facts::limits::Limits::default(),
             session_terms: SessionTerms::default(),
             random: counting(),

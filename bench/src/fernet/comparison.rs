@@ -43,7 +43,7 @@ struct Turns {
     their_rate: Samples,
     ours: Samples,
     our_rate: Samples,
-    /// How often a validation found something in memcached, and how often not.
+    /// The number of lookups in memcached per validation that found an entry, and the number of lookups that found none.
     hits: Samples,
     misses: Samples,
 }

@@ -1,5 +1,5 @@
-//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server: without revocations, with a million, and while new ones are
-//! committed.
+//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server: without revocations, with a million revocations, and while new
+//! revocations are committed.
 
 use super::cloud::{self, Cloud};
 use crate::Failure;
@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 4;
 const ARRIVING: u64 = 100;
 /// The number of requests on each connection in a turn.
 const EACH: usize = 2_500;
-/// The numbers of users of the small and of the large cloud. The large one has as many revocations.
+/// The numbers of users of the small and of the large cloud. The large cloud has as many revocations as users.
 const USERS: (u64, u64) = (100, 1_000_000);
 
 pub(super) fn goals() -> Vec<Goal> {

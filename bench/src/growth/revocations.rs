@@ -23,7 +23,7 @@ use std::path::Path;
 use std::process::Command;
 
 const ROUNDS: usize = 15;
-/// The number of sessions that are checked in turn, larger than the memo.
+/// The number of sessions that are checked one after the other, again and again. The memo has no space for so many sessions.
 const SESSIONS: u64 = 64;
 /// The number of marks in one change. It is large, because the ids are random, so that each change writes nearly every page once.
 const AT_ONCE: u64 = 500_000;
@@ -77,7 +77,7 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     Ok(())
 }
 
-/// Runs in a process of its own. Prints the time and memory that the index takes.
+/// Runs in a separate process. Prints the time and memory that the index takes.
 pub(crate) fn part(place: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(place)?;
     let index = Index::<Revocations>::new();

@@ -160,7 +160,8 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a domain with a tenth of the users. Its users do not exist after the response; their records are deleted while other requests run.
+/// Removes a domain with a tenth of the users. After the response, the users of the domain do not exist any more. Their records are deleted while
+/// other requests run.
 fn remove(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     let Size { leaving, .. } = peer.size;
     let path = format!("/v3/domains/{}", leaving_domain());

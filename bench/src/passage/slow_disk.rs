@@ -133,7 +133,7 @@ impl Walk<'_> {
         walk(self.house, self.ask, self.datastore, self.path)
     }
 
-    /// Commits changes until `is_over` is set. Returns the commits in a second.
+    /// Commits changes until `is_over` is set. Returns the commits per second.
     fn commit(&self, is_over: &AtomicBool) -> Result<f64, String> {
         let (began, mut count) = (now(), 0);
         while !is_over.load(Ordering::Relaxed) {
@@ -153,7 +153,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The commits in a second while nothing else uses the disk.
+    /// The commits per second while nothing else uses the disk.
     fn commits_on_a_quiet_disk(&self, time: Duration) -> Result<f64, Failure> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -56,7 +56,7 @@ pub(crate) fn install() -> Result<(), Failure> {
     }
     if missing.contains(&"keystone") {
         let mut pip = Command::new("pip3");
-        // Debian's Python was built with profile-guided optimization, and is about twice as fast as one built without.
+        // Debian's Python was built with profile-guided optimization, and is about twice as fast as a Python that was built without it.
         pip.args([
             "--python",
             PYTHON,
@@ -73,7 +73,7 @@ pub(crate) fn install() -> Result<(), Failure> {
 }
 
 impl Keystone {
-    /// Starts Keystone with a database of its own.
+    /// Starts Keystone with a new database.
     pub(crate) fn start(scratch: &Scratch) -> Result<Self, Failure> {
         let place = scratch.path().join("keystone");
         let (data, socket) = (place.join("mariadb"), place.join("mariadb.sock"));
@@ -159,7 +159,7 @@ impl Keystone {
         Ok((own / 1e9, behind / 1e9))
     }
 
-    /// How often Keystone found what it looked for in memcached so far, and how often not.
+    /// The number of lookups so far in which Keystone found an entry in memcached, and the number in which it found none.
     pub(crate) fn cache(&self) -> Result<(u64, u64), Failure> {
         let mut memcached = BufReader::new(TcpStream::connect((Ipv4Addr::LOCALHOST, self.memory_port))?);
         memcached.get_mut().write_all(b"stats\r\n")?;
@@ -198,7 +198,7 @@ impl Keystone {
 
 impl Drop for Keystone {
     fn drop(&mut self) {
-        // On SIGINT the first process ends its child processes; on SIGKILL it would not.
+        // On SIGINT, the first process ends its child processes. After SIGKILL, the child processes would continue to run.
         let first = rustix::process::Pid::from_raw(i32::try_from(self.web.0.id()).unwrap_or(0));
         let _ = first.map(|first| rustix::process::kill_process(first, rustix::process::Signal::INT));
         let _ = self.web.0.wait();

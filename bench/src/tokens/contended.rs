@@ -30,7 +30,7 @@ struct Contender<'c> {
     change: &'c dyn Fn(u64) -> bool,
     /// The slow hashes that verifications computed so far.
     hashes: &'c dyn Fn() -> u64,
-    /// The CPU of its processes so far, in nanoseconds.
+    /// The CPU of the processes of the server so far, in nanoseconds.
     cpu: &'c dyn Fn() -> Result<f64, Failure>,
 }
 
@@ -47,7 +47,8 @@ struct Sums {
 }
 
 /// Where the re-created server changes tokens. The API of the original changes tokens in a privileged process, and another process verifies most
-/// requests. So most changes are made by another process, and such a change empties the cache. A change by the same process does not empty it.
+/// requests. So most changes are made by another process, and a change by another process empties the cache. A change by the same process does not
+/// empty the cache.
 #[derive(Clone, Copy)]
 enum Changer {
     SameProcess,

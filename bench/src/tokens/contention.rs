@@ -62,7 +62,7 @@ pub(super) fn all_at_once(
     runtime.block_on(async {
         let walk = |(n, ask): (usize, enfilade_passage::SecretAsk)| {
             let house = Arc::clone(house);
-            // Each client has an address of its own, so that the limit per address has no effect.
+            // Each client has another address, so that the limit per address has no effect.
             let from = Ipv4Addr::new(10, 0, (n / 250) as u8, (n % 250) as u8);
             let credential = enfilade_passage::Credential::Secret(ask);
             async move {

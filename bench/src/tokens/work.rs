@@ -25,8 +25,9 @@ const FILE_CALLS: f64 = 5.0;
 /// The verifications of a case.
 const TIMES: u64 = 10;
 /// The slow hashes of verifications with the cache, in the measurement of the original. A known token took 0.146 µs, which is too short for any hash.
-/// A wrong secret took 16.36 ms every time. After a change by another process, 16 threads computed exactly 16 hashes (80 after 5 changes), and 2
-/// threads computed 2 (10 after 5). A change by the same process sets or removes only its own entry of the cache.
+/// A wrong secret took 16.36 ms every time. After a change by another process, 16 threads computed exactly 16 hashes (80 hashes after 5 changes), and
+/// 2 threads computed 2 hashes (10 hashes after 5 changes). A change by the same process sets or removes only the entry of the changed token in the
+/// cache.
 const AFTER: [(&str, f64); 5] = [
     ("1,000 of a known token", 0.0),
     ("10 with a wrong secret", 10.0),
@@ -115,7 +116,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     Ok(())
 }
 
-/// Adds a count of a re-creation to the report, and returns by how much it differs from that of the original.
+/// Adds a count of a re-creation to the report, and returns by how much it differs from the count of the original.
 fn differs(report: &mut Report, what: &str, ours: f64, original: f64, unit: &'static str) -> f64 {
     report.once(&format!("re-created, {what} (the original: {original})"), HOT, ours, unit);
     (ours - original).abs()
@@ -127,7 +128,7 @@ fn tokens() -> Vec<Tokenid> {
     (0..HOT).map(token).collect()
 }
 
-/// A file with the tokens, of which each has the secret [`UUID`].
+/// A file with the tokens. Each token has the secret [`UUID`].
 fn shadow(place: &Path, name: &str, tokens: &[Tokenid]) -> Result<Shadow, Failure> {
     let library = Libxcrypt::default();
     let hash = library.hash(UUID, SETTING)?;
@@ -198,7 +199,7 @@ fn after(report: &mut Report, place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Verifies a right secret this many times, in a process of its own under strace.
+/// Verifies a right secret this many times, in a separate process under strace.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("tokens-{part}"))?;
     let tokens = tokens();

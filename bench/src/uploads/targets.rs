@@ -23,7 +23,7 @@ pub(super) struct Target {
     pub(super) https: Option<Https>,
 }
 
-/// Enfilade first, then those that are installed.
+/// Enfilade first, then the other servers that are installed.
 pub(super) fn all(
     report: &mut Report,
     server: &Server,

@@ -15,8 +15,8 @@ struct Cost {
     unit: &'static str,
     of: fn(&Spent) -> f64,
     goal: Option<&'static str>,
-    /// Whether the loop is the lowest cost of the same work. With several files at once it is not: the loop syncs the directory for each file, and the
-    /// server shares such a sync between the files that end together.
+    /// Whether the cost of the loop is the lowest possible cost of the same work. With several files at once it is not: the loop syncs the directory
+    /// for each file, but the server syncs the directory once for files that end together.
     has_floor: bool,
 }
 
@@ -48,7 +48,7 @@ impl Cost {
         series.spent.iter().map(self.of).collect()
     }
 
-    /// The cost of the syncs in each turn of Apache is that of the loops in the same round.
+    /// The costs of Apache with syncs. For each turn, the cost of the syncs is the difference between the two loops of the same round.
     fn with_syncs(&self, apache: &Series, [synced, unsynced]: [&Series; 2]) -> Samples {
         let syncs = synced.spent.iter().zip(&unsynced.spent);
         let syncs = syncs.map(|(with, without)| (self.of)(with) - (self.of)(without));
@@ -82,7 +82,8 @@ impl Cost {
     }
 }
 
-/// A server may work while it waits for a sync. If it could do all of its work during the syncs, its time would be the longer one of the two times.
+/// Compares Enfilade with a server that does all of its other work while it waits for syncs. The time of such a server is the longer of two times:
+/// the time of Apache, and the time of the loop with syncs.
 fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
     let apache = all.iter().find(|series| series.name == APACHE);
     let (Some(ours), Some(apache)) = (all.first(), apache) else { return };

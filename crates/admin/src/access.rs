@@ -1,4 +1,4 @@
-//! Lists the roles and the ways in of a user: password, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens. The list also
+//! Lists the roles and the ways in of a user: password, API tokens, links, application credentials, EC2 keys, trusts, OAuth access tokens. The list also
 //! contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::change_context::random;
@@ -7,8 +7,8 @@ use crate::keystone::{grantees_of, name_of_scope, userid_of};
 use crate::resolve::{dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
     AccessToken, Assignment, Blob, BlobId, Credential, Delegation, Domain, Grant, GrantKey, GrantScope,
-    Grantee, Group, Member, Membership, Name, NameKey, NameKind, NamedRole, Reverse, ReverseKey, Trust, User,
-    Verifier, Who,
+    Grantee, Group, Link, LinkPlace, LinkRights, Member, Membership, Name, NameKey, NameKind, NamedRole,
+    Reverse, ReverseKey, Trust, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{
     AccessTokenId, Authid, CredentialId, DomainId, GroupId, GroupName, ProjectId, Realm, Role, RoleId,
@@ -37,6 +37,8 @@ pub enum WayKind {
     TrustToAnother,
     /// An access token with which an OAuth consumer acts for the user.
     OAuthAccessToken,
+    /// A link with which the user shares a file or folder.
+    Link,
 }
 
 /// The stored record of a [`Way`].
@@ -153,7 +155,7 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             ways.extend(by_access_token(view, &id)?);
         }
     }
-    // No index lists the EC2 keys of a project, so all records of such credentials are read.
+    // No index lists the EC2 keys of a project, so the records of all credentials that services store for users are read.
     for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
         ways.extend(by_key(view, &id, &row)?);
     }
@@ -166,17 +168,31 @@ fn by_credential(view: &View<'_>, id: &CredentialId) -> Result<Option<Way>, Erro
     let authid = Authid { user: owner, token: Some(row.name) };
     let delegation = view.get::<Delegation>(id)?;
     let kind = match (&delegation, &row.verifier) {
+        _ if row.link.is_some() => WayKind::Link,
         (Some(_), _) => WayKind::ApplicationCredential,
         (None, Verifier::Certificate(_)) => WayKind::ClientCertificate,
         (None, _) => WayKind::ApiToken,
     };
     let gives = match delegation {
         Some(delegation) => given_by(view, &row.owner, id, &delegation)?,
+        None if row.link.is_some() => given_by_link(row.link.as_deref()),
         None if row.own_roles => "the token's own roles, limited by the roles of its owner".to_owned(),
         None => "all roles of its owner".to_owned(),
     };
     let (name, record) = (authid.to_string(), WayRecord::Token(*id, authid));
     Ok(Some(Way { kind, user: row.owner, name, gives, expires: row.expires, record }))
+}
+
+/// The text about the rights of a link.
+fn given_by_link(link: Option<&Link>) -> String {
+    let Some(Link { place: LinkPlace { datastore, path, rights, .. }, .. }) = link else {
+        return String::new();
+    };
+    let does = match rights {
+        LinkRights::Read => "reading",
+        LinkRights::Drop => "uploads into",
+    };
+    format!("{does} {datastore}:{path}, limited by the rights of its maker")
 }
 
 fn by_key(view: &View<'_>, id: &BlobId, row: &Blob) -> Result<Option<Way>, Error> {

@@ -33,7 +33,7 @@ pub fn lock_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
     write(ctx, &format!("lock user {id} after failed logins"), &[*id], &lock)
 }
 
-/// Records that these users logged in today, if that is not recorded yet.
+/// Records that these users logged in today, unless today's login of a user is recorded already.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -145,7 +145,7 @@ fn changed(view: &View<'_>, users: &[UserId], edit: Edit<'_>) -> Result<Vec<User
     Ok(found)
 }
 
-/// The record after the edit. For a deleted user it is the default record, which is not stored.
+/// The record after the edit. For a deleted user, the result is the default record, which is not stored.
 fn edited(
     view: &View<'_>,
     id: &UserId,
@@ -158,7 +158,7 @@ fn edited(
     Ok(edit(before.unwrap_or_default(), &view.get::<Profile>(id)?.unwrap_or_default()))
 }
 
-/// Edits the records of these users, and commits the change if there is one.
+/// Edits the records of these users, and commits the change if a record changed.
 fn write(ctx: &ChangeContext<'_>, what: &str, users: &[UserId], edit: Edit<'_>) -> Result<(), Error> {
     if ctx.facts.read(|view| changed(view, users, edit))??.is_empty() {
         return Ok(());
@@ -173,7 +173,7 @@ fn write(ctx: &ChangeContext<'_>, what: &str, users: &[UserId], edit: Edit<'_>) 
     Ok(())
 }
 
-/// Adds the new record to a change, if it differs from the old one. If the new record is the default, the stored record is deleted.
+/// Adds the new record to a change, if it differs from the old record. If the new record is the default, the stored record is deleted.
 fn put(change: &mut Change, id: &UserId, before: Option<Activity>, after: Activity) {
     if before.unwrap_or_default() == after {
         return;

@@ -52,7 +52,8 @@ impl Administers {
         }
     }
 
-    /// The users and groups that have the role of these administrators. Other roles may take its rights away again ([`Self::has`]).
+    /// The users and groups that have the role of these administrators. A user with this role is no administrator if another role takes the rights
+    /// away ([`Self::has`]).
     fn grantees(self, view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
         match self {
             Self::Server => with_admin(view),
@@ -86,12 +87,12 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why no login gives the user all roles of the user; `None` if a login does. `None` if the user can.
+    /// Why the user cannot log in with all roles of the user; `None` if the user can.
     pub refused: Option<Refusal>,
 }
 
 impl Administrator {
-    /// Whether the user can log in with all its roles, with its password or an API token.
+    /// Whether the user can log in with all roles of the user: with the password, or with an API token.
     pub fn can_log_in(&self) -> bool {
         self.refused.is_none()
     }
@@ -118,7 +119,7 @@ fn has_one(view: &View<'_>, of: Administers, now: i64) -> Result<bool, Error> {
 }
 
 impl ChangeContext<'_> {
-    /// Refuses a change of this view if an administrator can log in now, and none could after the change.
+    /// Refuses the change if an administrator can log in by the facts of the view, and no administrator could log in after the change.
     pub(crate) fn keep_administrators(&self, view: &View<'_>, change: &Change) -> Result<(), Error> {
         let now = self.now.unix_seconds;
         let after = After::of(view, change)?;

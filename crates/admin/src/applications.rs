@@ -8,7 +8,8 @@ use enfilade_facts::tables::{Application, ApplicationHost, CONSOLE, Datastore};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use enfilade_facts::{At, Change, Read, Source, View};
 
-/// The most hosts of an application, and the most paths in each of its lists. Every decision compares the path of the request with these paths.
+/// The maximum number of hosts of an application, and the maximum number of paths in each list of paths of an application. Every decision compares
+/// the path of the request with these paths.
 const EACH_MAX: usize = 64;
 
 fn missing(name: &ApplicationName) -> Error {

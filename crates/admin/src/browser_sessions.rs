@@ -1,7 +1,7 @@
 //! Sessions of browsers: a user signs in at the page for signing in, and gets a session for each application that the browser visits.
 //!
 //! The cookie of one host is not sent to another host. So an application's session begins with a one-time code: the page for signing in redirects the
-//! browser to the application's host with the code, and there the browser exchanges the code for a cookie.
+//! browser to the application's host with the code. At this host, the browser exchanges the code for a cookie.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
@@ -15,16 +15,19 @@ use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{
     BROWSER_SECRET_BYTES, Refusal, Session, browser_text, is_same_digest, read_browser_text, secret_digest,
 };
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// How long a one-time code can be exchanged, in seconds.
 const CODE_SECONDS: i64 = 60;
 
-/// The most records of ended sessions and codes that one change deletes. Each such change adds only one record, so the records of ended sessions do
-/// not accumulate.
+/// The maximum number of records of ended sessions and codes that one change deletes. Each change that adds a session or code deletes up to this many
+/// records, so the records of ended sessions and codes do not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
-/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind.
+/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind, so that
+/// the session or code has not ended for this server.
 const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
@@ -55,9 +58,9 @@ impl std::fmt::Debug for NewBrowserSession {
 /// Stores the session in which a user signed in, at the page for signing in or at the console.
 ///
 /// # Errors
-/// When the session is for something else, or the facts cannot be changed.
+/// When the audience of the session is neither the page for signing in nor the console, or the facts cannot be changed.
 pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBrowserSession, Error> {
-    // The session of an application begins with a one-time code.
+    // The session of an application is not stored here: it begins with a one-time code ([`issue_code`]).
     let audience = match &session.audience {
         Some(audience @ (Audience::SignIn | Audience::Console)) => audience.clone(),
         Some(Audience::Application(_)) | None => return Err(Refusal::BrowserSession.into()),
@@ -96,7 +99,8 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
-        // The issue time is that of the sign-in, so everything that ends the session of the sign-in also ends the application's session.
+        // The issue time is the issue time of the sign-in. So every revocation that ends the session of the sign-in also ends the application's
+        // session.
         issued_at: claim.issued_at,
         audit: claim.audit.own,
         audience: Audience::Application(at.application.clone()),
@@ -164,7 +168,7 @@ pub fn user_of_code(source: &dyn Source, code: &str) -> Result<Option<Userid>, E
     })?
 }
 
-/// The record of a one-time code, if the code is right.
+/// The record of a one-time code, if the digest of the secret in the code is right.
 fn shown_code(
     view: &View<'_>,
     id: &BrowserSessionId,
@@ -198,29 +202,25 @@ pub struct SignInSummary {
     pub audiences: Vec<Audience>,
 }
 
-/// The sign-ins of a user in browsers, the newest first. A sign-in that was revoked is not among them.
+/// The sign-ins of a user in browsers, the newest first. The list does not contain revoked sign-ins.
 ///
 /// # Errors
 /// When the facts cannot be read.
 pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<SignInSummary>, Error> {
     source.read(|view| {
-        let mut found: Vec<SignInSummary> = Vec::new();
+        let mut found: HashMap<[u8; 16], SignInSummary> = HashMap::new();
         view.page::<BrowserSession>(&[], None, |id, row| {
             let is_one = row.user == *user && seconds(now) < id.expires_at;
             if is_one && matches!(row.proof, BrowserProof::Cookie(_)) {
                 let expires_at = i64::try_from(id.expires_at).unwrap_or(i64::MAX);
-                match found.iter_mut().find(|known| known.audit == row.audit) {
-                    Some(known) => {
-                        known.expires_at = known.expires_at.max(expires_at);
-                        known.audiences.push(row.audience);
-                    }
-                    None => found.push(SignInSummary {
-                        audit: row.audit,
-                        issued_at: row.issued_at,
-                        expires_at,
-                        audiences: vec![row.audience],
-                    }),
-                }
+                let known = found.entry(row.audit).or_insert_with(|| SignInSummary {
+                    audit: row.audit,
+                    issued_at: row.issued_at,
+                    expires_at,
+                    audiences: Vec::new(),
+                });
+                known.expires_at = known.expires_at.max(expires_at);
+                known.audiences.push(row.audience);
             }
             ControlFlow::Continue(())
         })?;
@@ -228,13 +228,14 @@ pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<S
             |mark: Revoked| Ok::<_, Error>(view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
         let of_user = ended(Revoked::User(*user))?;
         let mut open = Vec::with_capacity(found.len());
-        for sign_in in found {
+        for sign_in in found.into_values() {
             let is_over = |before: Option<i64>| before.is_some_and(|before| sign_in.issued_at <= before);
             if !is_over(of_user) && !is_over(ended(Revoked::Token(sign_in.audit))?) {
                 open.push(sign_in);
             }
         }
-        open.sort_by_key(|sign_in| std::cmp::Reverse(sign_in.issued_at));
+        // The audit id is in the key, so that the pages of a list have one order.
+        open.sort_by_key(|sign_in| (Reverse(sign_in.issued_at), sign_in.audit));
         Ok(open)
     })?
 }

@@ -97,7 +97,7 @@ pub struct Looked {
     pub certificates: Certificates,
     /// Unusable files.
     pub bad: Vec<BadCertificate>,
-    /// The files that were examined. If one of them is unusable, it is in `bad`.
+    /// The files that were examined. An examined file that is unusable is in `bad`.
     pub examined: Examined,
     /// Usable files that may cause problems for clients; known only for files that were read whole.
     pub warnings: Vec<BadCertificate>,
@@ -506,8 +506,8 @@ impl CertificateFiles {
     /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they were
     /// read. Files that are already verified are not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
-        // A file that changed after the last look gets no identity: it may be a different file than the one in the snapshot, even if its
-        // content is the same.
+        // A file that changed after the last look gets no identity: it may be a different file than the file in the snapshot, even if its content is
+        // the same.
         let now = self.looked.load(Ordering::Relaxed);
         let listing = self.listed();
         let files: Vec<_> = certificates.files().collect();
@@ -529,8 +529,8 @@ impl CertificateFiles {
                         file.verified_as(identity);
                     }
                     Err(why) => {
-                        // If this certificate is removed, another certificate is sent for its names. That is not allowed if the line of the file has
-                        // options, so then the certificate stays.
+                        // If this certificate is removed, another certificate is sent for its names. If the line of the file has options, no other
+                        // certificate may be sent, so the certificate stays.
                         if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
                             found.out.push(FileChange::Remove(file.path.clone()));
                         }
@@ -587,7 +587,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// Whether a reading found the same content and the same identity as those of the known file. An uncertain identity (`None`) is never the same.
+/// Whether the file that was read has the same content and the same identity as the known file. An uncertain identity (`None`) is never the same.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

@@ -22,11 +22,11 @@ pub struct ChangeContext<'a> {
     pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
-    /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.
+    /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make datastores anywhere.
     pub roots: Option<&'a [PathBuf]>,
     /// The author of the changes in the audit log: an authid, or a person at the command line.
     pub who: &'a str,
-    /// The request that makes the changes; `None` if it is a command or the server itself.
+    /// The request that makes the changes; `None` if a command or the server itself makes the changes.
     pub request: Option<RequestId>,
     /// Whether the changes are made with the rights of a user or of an administrator.
     pub requester: Requester,

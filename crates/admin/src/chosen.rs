@@ -6,8 +6,8 @@ use crate::passwords::{Choice, ChosenBy, PasswordRules};
 use enfilade_facts::tables::{Password, Profile, User};
 use enfilade_facts::vocabulary::Secret;
 
-/// A hashed password for a user. It is hashed before the change is built, because hashing takes longer than a view may be held. The change then
-/// checks that the user still has the password that the new one replaces.
+/// A hashed password for a user. The password is hashed before the change is built, because hashing takes longer than a view may be held. The change
+/// checks that the user still has the password that the new password replaces.
 pub(crate) struct Chosen {
     instead_of: Option<Password>,
     password: Password,

@@ -49,7 +49,7 @@ pub enum DatastoreEdit {
 /// Changes one section: first in the file, while the file is locked, then in the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
-/// When the change is invalid, or the file cannot be changed; then nothing changes.
+/// When the change is invalid, or the file cannot be changed. In both cases, nothing changes.
 pub fn edit_datastore(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,
@@ -68,7 +68,7 @@ pub fn edit_datastore(
                 ..Datastore::default()
             };
             check_path(ctx, name, path, &row.root(name))?;
-            // No directory is created on a removable device, which may not be mounted yet.
+            // No directory is created on a removable device, because the device is possibly not mounted yet.
             content = row.backing_device.is_none().then_some(path);
             "create"
         }
@@ -79,7 +79,7 @@ pub fn edit_datastore(
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
         DatastoreEdit::Remove => {
-            // Roles on the datastore are removed, so that a later datastore of the same name does not get them.
+            // Roles on the datastore are removed, so that a later datastore of the same name does not get these roles.
             if ctx.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
                 remove_roles_on(ctx, &RolePath::of(name, &StorePath::root()))?;
             }
@@ -113,10 +113,12 @@ pub fn edit_datastore(
     }
 }
 
-/// Lets a member of the fleet serve a datastore, because the members before it in `before` have no server.
+/// Lets a member of the fleet serve a datastore. `before` lists the home members in order; the members that precede `member` in this list have no
+/// running server.
 ///
 /// # Errors
-/// When the datastore has another home than `before`, the member is not in `before`, a member before it has a server again, or the facts cannot be changed.
+/// When the datastore has another home than `before`, the member is not in `before`, a member that precedes `member` has a server again, or the facts
+/// cannot be changed.
 pub fn take_over(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,
@@ -176,7 +178,7 @@ pub fn edit_profile(
         let acls = profile.access.acls;
         let is_other = before.as_ref().map_or(AclDialect::default(), |before| before.access.acls) != acls;
         let seeded = is_other.then(|| (row.root(name), acls));
-        // The same row: the maintenance mode must not change between the check of the home and the commit.
+        // The row of the datastore must still be the same at the commit, because the maintenance mode must not change after the check of the home.
         change.expect_same(name, &row).expect_unchanged(name, before.as_ref());
         match profile == DatastoreProfile::default() {
             true => change.delete::<DatastoreProfile>(name),
@@ -227,8 +229,8 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // This check comes before the others, because the other refusals would show the client whether a path outside of the allowed roots exists, or the
-    // target of a link.
+    // This check comes before the other checks, because their refusals would show the client whether a path outside of the allowed roots exists, or
+    // the target of a link.
     outside(ctx, path, &real_path(path))
         .or_else(shared)
         .or_else(taken)

@@ -63,7 +63,8 @@ pub fn add_group(
     })
 }
 
-/// Removes a group, its memberships and its roles. If a group with the same name is created later, it has none of them.
+/// Removes a group, its memberships and its roles. If a group with the same name is created later, the new group has no membership or role of the
+/// removed group.
 ///
 /// # Errors
 /// When the group does not exist, or the facts cannot be changed.

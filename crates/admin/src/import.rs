@@ -80,7 +80,7 @@ impl Imported {
         self.left_out.as_deref() == Some(HERE)
     }
 
-    /// Whether a password was left out because the user has one here.
+    /// Whether a password was left out because the user has a password on this server.
     pub fn has_password_here(&self) -> bool {
         self.left_out.as_deref() == Some(HAS_PASSWORD)
     }
@@ -91,7 +91,7 @@ impl Imported {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
     }
 
-    /// Whether a password was left out because it was removed or revoked here. No option of the import adds it.
+    /// Whether a password was left out because it was removed or revoked here. No option of the import adds the password.
     pub fn was_taken_away(&self) -> bool {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(REVOKED) || why == removed(self.kind))
     }

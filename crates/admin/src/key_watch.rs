@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(step(60_999), is("same", &[]), "the same keys");
         take_away();
         assert_eq!([step(70_000), step(129_999)], [is("same", &["stale"]), is("same", &["stale"])]);
-        // An empty directory counts as a missing one.
+        // An empty directory counts as a missing directory.
         std::fs::create_dir(keys.directory()).unwrap();
         assert_eq!([step(130_000), step(140_000)], [is("nothing", &["refuses"]), is("same", &["refuses"])]);
         std::fs::remove_dir(keys.directory()).unwrap();

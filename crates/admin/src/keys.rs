@@ -183,7 +183,7 @@ pub fn rotate_due_keys(
     }
     let mut was_done = false;
     let agree = |found: &Found, rotation: &Rotation| {
-        // Another server may have rotated the keys before this one got the lock.
+        // Another server may have rotated the keys before this server got the lock.
         was_done = !is_due(found);
         if was_done { Err(String::new()) } else { check_drops(found, &rotation.drops, terms, now) }
     };
@@ -238,7 +238,7 @@ pub fn rotated_keys(
     Ok((rotation, list))
 }
 
-/// The keys that [`prune_keys`] would leave in the directory, and the numbers of the others. Nothing is changed.
+/// The keys that [`prune_keys`] would leave in the directory, and the numbers of the keys that it would delete. Nothing is changed.
 ///
 /// # Errors
 /// As [`prune_keys`].

@@ -1,5 +1,5 @@
 //! Checks whether the keys of this server are the keys that the facts need. Keys are not stored in the facts. So a key can be lost, or a restore can
-//! replace the key by another key. Then all tokens that need the lost key are refused as invalid.
+//! replace the key by another key. In both cases, all tokens that need the lost key are refused as invalid.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -16,10 +16,10 @@ pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
     KnownKey { check: key.check_value(), since }
 }
 
-/// Whether a key of token hashes is the one that the facts need.
+/// Whether a key of token hashes is the key that the facts need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKey {
-    /// The key is the recorded one.
+    /// The key is the recorded key.
     Known,
     /// The facts do not record this key, and no token is known to need another key.
     Unrecorded,
@@ -32,7 +32,7 @@ pub enum TokenKey {
     },
 }
 
-/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if the key is not the recorded one.
+/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if the key is not the recorded key.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -8,7 +8,7 @@ pub enum LimitModel {
     /// Limits do not depend on each other.
     #[default]
     Flat,
-    /// The limit of a project is at most that of its parent, and projects are at most two levels deep.
+    /// The limit of a project is at most the limit of its parent, and projects are at most two levels deep.
     StrictTwoLevel,
 }
 

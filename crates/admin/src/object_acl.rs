@@ -41,7 +41,7 @@ pub fn get_acl(
     Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
 }
 
-/// The ACL of an object; `None` if the mode bits decide; an error if it is malformed.
+/// The ACL of an object; `None` if the mode bits decide; an error if the ACL is malformed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
     subject.descriptor().map_err(|why| format!("is invalid: {why}; replace it with `enfilade acl set`"))
 }
@@ -55,7 +55,8 @@ pub enum NewAcl {
     Sddl(String),
 }
 
-/// Replaces an ACL. Owner and group do not change if the lines do not name them. Returns the name of the extended attribute that was written.
+/// Replaces an ACL. Owner and group do not change if the lines name no owner and no group. Returns the name of the extended attribute that was
+/// written.
 ///
 /// # Errors
 /// When the object does not exist, a line is malformed, or the ACL cannot be written.

@@ -20,9 +20,9 @@ pub struct PasswordRules {
     pub seconds_max: i64,
     /// The minimum time between two changes of a password by its user, in seconds.
     pub seconds_min: i64,
-    /// The number of last passwords, including the present one, that a user may not choose again.
+    /// The number of last passwords, including the present password, that a user may not choose again.
     pub unlike_last: usize,
-    /// Whether a user must change a password that another person chose: it can only be used to set a new password.
+    /// Whether a user must change a password that another person chose. Such a password can only be used to set a new password.
     pub change_given: bool,
     /// A regular expression that a password must match.
     pub regex: Option<PasswordRegex>,
@@ -41,7 +41,7 @@ pub struct PasswordRules {
 pub enum ChosenBy {
     /// The user of the password, with the present password as proof.
     User(Secret),
-    /// An administrator. Then neither the age of the old password nor the earlier passwords are checked.
+    /// An administrator. If an administrator chooses the password, neither the age of the old password nor the earlier passwords are checked.
     Another,
 }
 
@@ -158,8 +158,8 @@ impl PasswordRules {
     }
 
     /// A regular expression that every allowed password matches, for programs that check a new password before they send it. It is the configured
-    /// expression. If none is configured, it is an expression for the minimum length. `None` if there is no minimum length either. The kinds of
-    /// characters are not in the expression, because programs disagree about which characters are letters.
+    /// expression. If no expression is configured, it is an expression for the minimum length; `None` if there is no minimum length either. The kinds
+    /// of characters are not in the expression, because programs disagree about which characters are letters.
     pub fn regex(&self) -> Option<String> {
         match &self.regex {
             Some(regex) => Some(regex.as_str().to_owned()),

@@ -38,7 +38,7 @@ pub struct TokenTerms {
     pub own_roles: bool,
 }
 
-/// Creates a token with a secret of 160 random bits. If its owner is mirrored from `user.cfg`, the token is written there.
+/// Creates a token with a secret of 160 random bits. If the owner is mirrored from `user.cfg`, the token is written to `user.cfg`.
 ///
 /// # Errors
 /// When the user does not exist or has a token of that name, or the facts cannot be changed.
@@ -93,6 +93,7 @@ fn row_of(
         comment: terms.comment.clone(),
         own_roles: terms.own_roles,
         mirrored: None,
+        link: None,
     }
 }
 
@@ -157,7 +158,7 @@ pub fn create_certificate_token(
     Ok(at)
 }
 
-/// Whether a user is mirrored from `user.cfg`. Then new tokens of the user are mirrored, too.
+/// Whether a user is mirrored from `user.cfg`. If the user is mirrored, new tokens of the user are mirrored, too.
 fn is_mirrored(ctx: &ChangeContext<'_>, owner: &Userid) -> Result<bool, Error> {
     ctx.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
@@ -220,6 +221,9 @@ pub fn set_token(
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let token = find(ctx, owner, name)?;
     let is_mirrored = token.mirrored.is_some();
+    if token.link.is_some() && edit.own_roles == Some(false) {
+        return Err(Error::Invalid(format!("{tokenid} is a link, so it cannot have the roles of its owner")));
+    }
     if edit.own_roles.is_some() && is_for_project(ctx, owner, name)? {
         return Err(Error::Invalid(format!(
             "{tokenid} is an application credential: its roles cannot be changed; create a new one with `enfilade token create --project`"
@@ -292,7 +296,13 @@ pub fn regenerate_token(
 ) -> Result<NewToken, Error> {
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if matches!(find(ctx, owner, name)?.verifier, Verifier::Certificate(_)) {
+    let token = find(ctx, owner, name)?;
+    if token.link.is_some() {
+        return Err(Error::Invalid(format!(
+            "{tokenid} is a link and has no secret of a token: make another link"
+        )));
+    }
+    if matches!(token.verifier, Verifier::Certificate(_)) {
         let what = "has a client certificate instead of a secret: create a token for the new certificate, then delete the old token";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
@@ -348,8 +358,8 @@ pub struct Marked {
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token, so that its slow hash is replaced by a fast one when its secret is used next. Tokens in `token.shadow`
-/// keep the hash that other programs must read.
+/// Marks a token, or every token, so that its slow hash is replaced by a fast hash when its secret is used next. Tokens in `token.shadow` keep the
+/// hash that other programs must read.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
@@ -370,6 +380,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
         let mut marked = Vec::new();
         for (id, before) in rows {
             let left = match &before.verifier {
+                _ if before.link.is_some() => Some("the token is a link, so there is no hash"),
                 _ if before.mirrored.is_some() => Some(
                     "the token is defined in token.shadow: other programs read its hash there, so the server does not replace it",
                 ),
@@ -416,7 +427,7 @@ pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool,
     ctx.commit(&what, put).map(|(is_done, _)| is_done)
 }
 
-/// Deletes a token and the roles that were assigned to it; the next request with it is refused.
+/// Deletes a token and the roles that were assigned to it; the next request with the token is refused.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.

@@ -18,7 +18,7 @@ pub struct Propagated {
     pub changed: u64,
     /// The number of objects that had the ACL already.
     pub same: u64,
-    /// Protected objects. They and everything below them inherit nothing from above, so they did not change.
+    /// Protected objects. They inherit nothing from above, so neither they nor the objects below them were changed.
     pub protected: Vec<String>,
     /// Objects that could not be changed, each with the reason.
     pub left: Vec<(String, String)>,
@@ -189,7 +189,7 @@ fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, S
     }
 }
 
-/// Restores a saved ACL. Returns whether the ACL of the object changed. If the object has an invalid ACL, it is replaced.
+/// Restores a saved ACL. Returns whether the ACL of the object changed. If the object has an invalid ACL, the invalid ACL is replaced.
 ///
 /// # Errors
 /// When the path does not exist or cannot be opened, `sddl` is malformed, or the ACL cannot be written.

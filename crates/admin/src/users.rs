@@ -63,7 +63,7 @@ pub struct UserSave {
     pub comment: Option<String>,
     /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
-    /// Whether an administrator explicitly lets the user in. Then a lock ends, and an inactive user becomes active again. A password that an
+    /// Whether an administrator explicitly lets the user in. This ends a lock, and makes an inactive user active again. A password that an
     /// administrator sets has the same effect.
     pub is_let_in: bool,
     /// The other attributes.
@@ -401,8 +401,8 @@ fn find(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<(UserId, User), Erro
     })?
 }
 
-/// Removes a user with all tokens, memberships and roles, also in the files. If a user with the same name is created later, this user has none of
-/// them.
+/// Removes a user with all tokens, memberships and roles, also in the files. If a user with the same name is created later, the new user has no
+/// token, membership or role of the removed user.
 ///
 /// # Errors
 /// When the user does not exist, or the facts or the files cannot be changed.

@@ -17,8 +17,8 @@ impl ChangeContext<'_> {
         Ok(self.facts.read(|view| view.get::<MirroredFile>(&file))??.is_some())
     }
 
-    /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned
-    /// revision on; `what` is in the audit record. `effect` decides how much free space the change must leave.
+    /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned revision on.
+    /// `what` describes the change in the audit record. `effect` decides how much free space the change must leave.
     pub(crate) fn write_through(
         &self,
         what: &str,
@@ -50,8 +50,8 @@ impl ChangeContext<'_> {
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
     }
 
-    /// Refuses a change of a file that is missing although the facts have its records: the change would write a file with the new record alone, and
-    /// all other records would be deleted.
+    /// Refuses a change of a file that is missing although the facts have its records. Otherwise the change would write a file with only the new
+    /// record, and all other records would be deleted.
     fn refuse_missing(&self, files: &[FileName]) -> Result<(), Error> {
         for file in files {
             let path = self.files.path(*file);

@@ -1,5 +1,5 @@
 //! A whole certificate file: the chain and the key. The first handshake that needs the file reads it. A verification of all files in the background
-//! reads it, too.
+//! reads the file, too.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject, pem_fault};

@@ -62,8 +62,8 @@ impl MemberTls {
         fingerprint_of(&self.certificate)
     }
 
-    /// The TLS configuration of a listener for members. It accepts any certificate. After the handshake, the caller must compare the fingerprint with
-    /// [`fingerprint_of`].
+    /// The TLS configuration of a listener for members. The listener accepts any certificate. After the handshake, the caller must compute the
+    /// fingerprint of the client's certificate ([`fingerprint_of`]), and compare it with the registered fingerprints.
     ///
     /// # Errors
     /// When the TLS library refuses the key.
@@ -205,8 +205,7 @@ mod tests {
         MemberTls::new(made.cert.der().to_vec(), made.signing_key.serialize_der()).unwrap()
     }
 
-    /// The fingerprint of the client as the server sees it, or the error of the side that refuses the connection. `shown` signs with the key of the
-    /// client.
+    /// The fingerprint of the client as the server sees it, or the error of the side that refuses the connection.
     fn check(server: &MemberTls, client: &MemberTls, expected: Fingerprint) -> Result<Fingerprint, String> {
         let name = ServerName::try_from("member").unwrap();
         let config = client.client(expected, MemberProtocol::Reports).unwrap();
@@ -232,7 +231,7 @@ mod tests {
         let (server, client) = (made(), made());
         assert_eq!(check(&server, &client, server.fingerprint()), Ok(client.fingerprint()));
         assert!(check(&server, &client, client.fingerprint()).is_err(), "another server");
-        // This process presents the certificate of another process, without having its key.
+        // This process presents the certificate of another process, without having the key of that certificate.
         let thief = MemberTls {
             provider: Arc::clone(&client.provider),
             certificate: client.certificate.clone(),

@@ -1,8 +1,8 @@
 //! Keeps a bounded number of parsed certificates and keys that recent handshakes needed.
 //!
 //! When the memo is full and a new entry is added, the entries are examined in order. An entry that was used since its last examination stays. The
-//! first entry that was not used is dropped. So if a client asks once for each of many thousand names, it displaces only its own entries, and the
-//! entries that other clients use stay.
+//! first entry that was not used is dropped. So if a client asks once for each of many thousand names, the client displaces only its own entries, and
+//! the entries that other clients use stay.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;

@@ -28,7 +28,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 
 impl TlsPermit {
     /// Whether a request for this host is allowed on the connection: the policy of the host must be the policy under which the handshake was made.
-    /// Otherwise a client could connect to a name whose policy requires no client certificate, and then request a host whose policy requires one.
+    /// Otherwise, a client could connect to a name with a policy that requires no client certificate, and then request a host with a policy that
+    /// requires a client certificate.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
@@ -136,8 +137,8 @@ mod tests {
         assert_eq!(found, expected, "{name:?} {takes}");
     }
 
-    /// The third column is the choice of HAProxy 2.6 and 3.5, found with `openssl s_client`. The second column is what the client accepts: "e" is
-    /// ECDSA, and "r" is RSA.
+    /// The second column is what the client accepts: "e" is ECDSA, and "r" is RSA. The third column is the choice of HAProxy 2.6 and 3.5, found with
+    /// `openssl s_client`. The fourth column is the choice under [`Match::ExactFirst`].
     #[test]
     fn the_choice_of_haproxy_and_ours() {
         use Algorithm::{Ecdsa, Rsa};
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(of(Rules { matching: Match::Haproxy, ..Rules::default() }, None, "192.0.2.7"), is("1"));
     }
 
-    /// As in HAProxy, the names in a crt-list replace the names of the certificates, and the order of its lines replaces the order of the paths.
+    /// As in HAProxy, the names in a crt-list replace the names of the certificates, and the order of the lines replaces the order of the paths.
     #[test]
     fn the_choice_of_a_list() {
         let text = "/z.pem www.q.example *.q.example !no.q.example\n/y.pem\n/x.pem *\n/x.pem [ssl-min-ver TLSv1.3] two.example\n/w.pem www.q.example";

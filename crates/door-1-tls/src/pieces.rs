@@ -153,7 +153,7 @@ impl Pieces {
     }
 
     fn add_pkcs12(&mut self, file: &str, der: &[u8], passphrase: Option<&str>) -> Result<(), PieceError> {
-        // Many PKCS #12 files have an empty passphrase, so it is tried if no passphrase is given.
+        // Many PKCS #12 files have an empty passphrase, so the empty passphrase is tried if no passphrase is given.
         let read =
             pkcs12::read(der, passphrase.unwrap_or_default()).map_err(|why| match (why, passphrase) {
                 (Sealed::Wrong, None) => PieceError::NeedsPassphrase(file.to_owned()),

@@ -139,7 +139,7 @@ impl Policy {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
         // If clients may present certificates, no tickets are issued. So each connection needs a full handshake, which checks the client's
-        // certificate again: it may have expired or been revoked since the last handshake.
+        // certificate again: the certificate may have expired or been revoked since the last handshake.
         match options.verify {
             Verify::None => config.ticketer = tickets.under(epoch),
             _ => config.send_tls13_tickets = 0,
@@ -157,8 +157,8 @@ impl Policy {
     }
 
     /// Whether a handshake under this policy would accept the client certificate in `pem` at the time `now`, in seconds since the epoch. The client
-    /// certificate is the first certificate in `pem`, and the others are its chain. The error is the reason why the handshake would fail. `None` if
-    /// clients are not asked for certificates.
+    /// certificate is the first certificate in `pem`, and the other certificates are its chain. The error is the reason why the handshake would fail.
+    /// `None` if clients are not asked for certificates.
     pub fn accepts(&self, pem: &[u8], now: i64) -> Option<Result<(), String>> {
         let verifier = self.clients.as_ref()?;
         let mut chain = CertificateDer::pem_slice_iter(pem).flatten();
@@ -208,8 +208,8 @@ fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<V
 fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
     let mut provider = provider::default_provider();
     if options.ciphers.is_some() || options.ciphersuites.is_some() {
-        // `ciphersuites` sets the ciphers of TLS 1.3, and `ciphers` sets those of TLS 1.2. If one of the two options is missing, its protocol version
-        // keeps the default ciphers.
+        // `ciphersuites` sets the ciphers of TLS 1.3, and `ciphers` sets the ciphers of TLS 1.2. If one of the two options is missing, its protocol
+        // version keeps the default ciphers.
         let (mut newer, mut older): (Vec<_>, Vec<_>) =
             provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
         if let Some(wanted) = &options.ciphersuites {
@@ -302,7 +302,7 @@ mod tests {
         assert!(said.contains("contains no revocation list in PEM form"), "{said}");
     }
 
-    /// A revocation list as `openssl ca -gencrl` makes it if its configuration contains no `crlnumber`.
+    /// A revocation list as `openssl ca -gencrl` makes it if the configuration of `openssl` contains no `crlnumber`.
     const OF_VERSION_1: &str = "-----BEGIN X509 CRL-----\n\
         MIGWMD4wCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHY2xpZW50cxcNMjYxMTI2MDMx\n\
         NDQ2WhcNMjYxMjI2MDMxNDQ2WjAKBggqhkjOPQQDAgNIADBFAiA2Ux3rXxn2J+d8\n\
@@ -323,7 +323,7 @@ mod tests {
             "{of_version_1}"
         );
         assert!(of_version_1.contains("set `crlnumber` in the `openssl` configuration"), "{of_version_1}");
-        // SEQUENCE { SEQUENCE { version 2, [0] {} } } has no other field.
+        // This list is SEQUENCE { SEQUENCE { version 2, [0] {} } }. All other fields are missing.
         let damaged = said("-----BEGIN X509 CRL-----\nMAcwBQIBAaAA\n-----END X509 CRL-----\n");
         assert!(damaged.contains("crl.pem`: a revocation list in the file cannot be parsed"), "{damaged}");
     }

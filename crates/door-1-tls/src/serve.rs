@@ -12,8 +12,8 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. This is checked here,
-    /// because the certificate file may have changed after its names were read.
+    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. This function checks the
+    /// name, because the certificate file may have changed after its names were read.
     ///
     /// # Errors
     /// [`Refusal::Unusable`], if the file cannot be served, or its certificate no longer contains the name.

@@ -70,7 +70,7 @@ impl Tickets {
         Some((id, LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).ok()?)))
     }
 
-    /// Returns what encrypts and decrypts the TLS session tickets of one policy.
+    /// Returns the object that encrypts and decrypts the TLS session tickets of one policy.
     pub(crate) fn under(&self, policy: [u8; 32]) -> Arc<dyn ProducesTickets> {
         Arc::new(UnderPolicy { tickets: self.clone(), policy })
     }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(other.decrypt(&ticket), None);
         // Another process that has the key `key(1)` opens the ticket, too.
         assert_eq!(there.under([1; 32]).decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
-        // The next key seals new tickets. The previous key still opens its tickets until it is removed.
+        // The next key seals new tickets. The previous key still opens its tickets until this key is removed.
         here.set(vec![key(1), key(2)], key(2).id());
         assert!(one.decrypt(&ticket).is_some());
         assert!(one.encrypt(b"state").unwrap().starts_with(&key(2).id()));

@@ -3,7 +3,7 @@
 //!
 //! Instead of a name, the index stores the first 64 bits of the name's keyed digest, with the number of the file. This needs less memory than the
 //! names themselves, also for a million certificates with five names each. Two names can have the same digest, but a client that does not know the
-//! key cannot find two such names. When a handshake has loaded the file, it also checks that the certificate contains the name itself.
+//! key cannot find two such names. When a handshake has loaded the file, the server also checks that the certificate contains the name itself.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -19,7 +19,7 @@ const SHARED_MIN: usize = 65_536;
 /// The number of files in a chunk. A chunk is copied when one of its files changes.
 const CHUNK: usize = 256;
 
-/// Which file is preferred if several files have a name.
+/// Which file is preferred if several files match the requested name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
     /// A file with the name itself is preferred to a file with a wildcard that matches the name.
@@ -32,7 +32,7 @@ pub enum Match {
 /// The rules by which a file is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Which file is preferred if several files have a name.
+    /// Which file is preferred if several files match the requested name.
     pub matching: Match,
     /// Whether a handshake is refused if no certificate has the name. If this is false, the handshake gets the default certificate.
     pub strict: bool,
@@ -41,7 +41,7 @@ pub struct Rules {
 /// The data of a certificate file that the server has in memory for every file, even if no handshake has needed the file yet.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
-    /// The path of the file. Without a crt-list, files are ordered by path, and the first one is the default.
+    /// The path of the file. Without a crt-list, files are ordered by path, and the first file is the default.
     pub path: Box<str>,
     /// The version number of the file's content. After each change of the file the number is different.
     pub version: u64,
@@ -56,7 +56,7 @@ pub struct CertificateFile {
     pub algorithm: Algorithm,
     /// The policy of connections that get this certificate.
     pub policy: Arc<Policy>,
-    /// Digests of the names for which the file is served: those that its crt-list line lists, otherwise those of the certificate.
+    /// Digests of the names for which the file is served: the names that its crt-list line lists, or otherwise the names of the certificate.
     names: Box<[u64]>,
     listed: Option<Box<Listed>>,
 }
@@ -169,7 +169,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// A snapshot of these files. The first of them is the default, unless a line of a crt-list makes another one the default.
+    /// A snapshot of these files. The first of them is the default, unless a line of a crt-list makes another file the default.
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());

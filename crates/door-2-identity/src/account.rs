@@ -1,7 +1,7 @@
 //! Looks up the account of a name, and a decoy account for a name that does not exist.
 //!
 //! Every refusal does the same work: for a name that does not exist, the door does the same lookups and computes the same hash as for a name that
-//! exists. So the time of a refusal does not tell which names exist.
+//! exists. So the time of a refusal does not reveal which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -9,7 +9,7 @@ use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{
-    Activity, Credential, Delegation, FileName, Mirrored, Password, User, Verifier,
+    Activity, Credential, Delegation, FileName, Link, Mirrored, Password, User, Verifier,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
@@ -37,7 +37,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with its own name.
+/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with the name of this record.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -104,6 +104,11 @@ impl AccountState {
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
         let (authid, activity) = (authid.clone(), view.activity(&id)?);
         Ok(Some(AccountState { authid, id, user, realm_enabled, activity, credential, delegation, makers }))
+    }
+
+    /// The link, if the token is one.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.credential.as_ref().and_then(|(_, token)| token.link.as_deref())
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.

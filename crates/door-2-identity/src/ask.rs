@@ -14,6 +14,8 @@ pub enum Ask<'a> {
     Certificate(&'a CertificateAsk),
     /// The cookie of a browser's session.
     Browser(&'a BrowserAsk),
+    /// A link with which somebody shares a file or folder.
+    Link(&'a LinkAsk),
 }
 
 /// A name and the secret that proves it: a user's password, or the secret of an API token.
@@ -39,6 +41,26 @@ pub struct BrowserAsk {
     pub cookie: Secret,
     /// The audience for which the request needs a session. A session with another audience is refused.
     pub audience: Audience,
+}
+
+/// A link that a guest presents.
+#[derive(Clone, Debug)]
+pub struct LinkAsk {
+    /// The text in the URL.
+    pub text: Secret,
+    /// What the guest presents in addition.
+    pub proof: LinkProof,
+}
+
+/// The proof that a guest knows the password of a link.
+#[derive(Clone, Debug)]
+pub enum LinkProof {
+    /// The guest presents only the URL.
+    Nothing,
+    /// The password.
+    Password(Secret),
+    /// The pass that the guest got for the password.
+    Pass(Secret),
 }
 
 /// A client certificate. In the TLS handshake the client proved that it has the key of the certificate, and the server checked the authority that

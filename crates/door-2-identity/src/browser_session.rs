@@ -1,5 +1,5 @@
-//! Sessions of browsers. A browser sends a text in a cookie, which names a stored session and proves it with a secret. The claim of the session is in
-//! its record, so a session of a browser is judged like any other session, and the same revocations end it.
+//! Sessions of browsers. A browser sends a text in a cookie. The text contains the id of a stored session, and the secret that proves the session.
+//! The claim of the session is in its record, so a session of a browser is judged like any other session, and the same revocations end it.
 
 use crate::ask::BrowserAsk;
 use crate::context::Context;
@@ -71,7 +71,7 @@ pub(crate) fn judge(
     let row = row.ok_or_else(unknown)?;
     match &row.proof {
         BrowserProof::Cookie(known) if is_same_digest(known, &digest) => {}
-        // A session whose one-time code was not exchanged has no cookie yet.
+        // A session has no cookie before its one-time code is exchanged.
         BrowserProof::Cookie(_) | BrowserProof::Code { .. } => return Err(unknown()),
     }
     grant_session(view, now, &claim_of(id, &row), Some(row.audience), 0, 0, context)

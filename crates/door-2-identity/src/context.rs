@@ -23,7 +23,7 @@ pub struct Context<'a> {
 /// The keys of tokens (as they were when they were last read), the index of revocations, and the nonces of OAuth requests.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
-    /// The generation of the ring; 0 when there is no ring. For a session whose verdict is cached, only the generation is read, without the lock of
+    /// The generation of the ring; 0 when there is no ring. If the verdict on a session is cached, only the generation is read, without the lock of
     /// `ring`.
     generation: AtomicU64,
     readings: AtomicU64,

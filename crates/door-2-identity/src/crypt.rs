@@ -174,7 +174,7 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
         // bcrypt reads only the first 72 bytes of a secret. Keystone cuts longer secrets before it hashes them, for example the secrets of 86 bytes
-        // that it generates.
+        // that it generates. So this function cuts the secret, too.
         Ok(Scheme::Bcrypt) => {
             let read = bytes.get(..limits::BCRYPT_SECRET_BYTES_MAX).unwrap_or(bytes);
             bcrypt::verify(read, hash).unwrap_or(false)
@@ -452,7 +452,7 @@ mod tests {
         let again = libxcrypt(&pairs);
         assert_eq!(pairs.len(), 9);
         for ((_, hash), again) in pairs.iter().zip(&again) {
-            // The library makes salts of 22 characters, of which both implementations of SHA-crypt use 16.
+            // The library makes salts of 22 characters. For SHA-crypt, the library and libxcrypt use only 16 of these characters.
             let digest = |hash: &str| hash.rsplit('$').next().map(str::to_owned);
             assert_eq!(digest(hash), digest(again), "{hash} {again}");
         }

@@ -1,6 +1,7 @@
 //! Fernet tokens in Keystone's form: their content ([`payload`]), the signed frame ([`frame`]), and the keys ([`KeyRing`]).
 //!
-//! Tokens are not stored. The content of a token says what was true when the token was issued. At each use, the token is judged on the current facts.
+//! Tokens are not stored. The content of a token was true when the token was issued, but may no longer be true. So at each use, the token is judged
+//! on the current facts.
 
 mod assertion;
 pub mod frame;
@@ -26,7 +27,7 @@ struct Key {
     encrypting: PaddedBlockEncryptingKey,
 }
 
-/// The keys of a repository, the primary first, because it signed most tokens.
+/// The keys of a repository, the primary key first, because the primary key signed most tokens.
 pub struct KeyRing {
     keys: Vec<Key>,
     /// The ring with the keys of receipts. `None` if this ring itself contains the keys of receipts.
@@ -88,8 +89,8 @@ impl KeyRing {
         }
     }
 
-    /// The keys of receipts. Each of them is derived from a key of tokens, and differs from this key. So a receipt is never accepted as a token, and
-    /// a token is never accepted as a receipt.
+    /// The keys of receipts. Each key of receipts is derived from a key of tokens, and differs from this key of tokens. So a receipt is never
+    /// accepted as a token, and a token is never accepted as a receipt.
     pub fn receipts(&self) -> Option<&KeyRing> {
         self.receipts.as_deref()
     }
@@ -115,7 +116,7 @@ const RECEIPT: &[u8] = b"enfilade receipt";
 /// The purpose of the seeds of the keys of assertions.
 const ASSERTION: &[u8] = b"enfilade assertion";
 
-/// The key for a purpose that belongs to a key of tokens: a keyed hash, from which the key of tokens cannot be computed.
+/// Derives a key for the purpose `purpose` from a key of tokens. The derived key is a keyed hash, from which the key of tokens cannot be computed.
 fn derived_key(bytes: &[u8; KEY_BYTES], purpose: &[u8]) -> [u8; KEY_BYTES] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), purpose);
     let mut key = [0; KEY_BYTES];

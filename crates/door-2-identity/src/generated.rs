@@ -102,7 +102,7 @@ impl HashKey {
         check
     }
 
-    /// A key for another purpose. This key cannot be computed from it.
+    /// Derives a key for another purpose. `self` cannot be computed from the derived key.
     pub(crate) fn derived(&self, purpose: &[u8]) -> [u8; 32] {
         let sum = hmac::sign(&self.0, purpose);
         let mut key = [0; 32];

@@ -25,7 +25,7 @@ pub(crate) struct Proven {
     pub(crate) proof: Proof,
     /// The last second in which the verifier is valid.
     pub(crate) last_second: i64,
-    /// The tick until which the match of secret and verifier may be used again.
+    /// The time of the monotonic clock, in milliseconds, until which the match of secret and verifier may be used again.
     pub(crate) proven_until: u64,
 }
 
@@ -152,7 +152,10 @@ pub(crate) fn principal(
     Ok(Principal {
         authid: account.authid.clone(),
         user: account.id,
-        narrowed_to: credential.filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
+        narrowed_to: credential
+            .filter(|(_, token)| token.own_roles || token.link.is_some())
+            .map(|(id, _)| *id),
+        link: account.link().map(|link| link.place.clone()),
         reach,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),

@@ -58,9 +58,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
 }
 
 /// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at this view
-/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of its token, which
-/// the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless (`Revoked::is_timeless`), so
-/// none of these marks ends the session.
+/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the session's
+/// token, which the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless
+/// (`Revoked::is_timeless`), so none of these marks ends the session.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -90,7 +90,7 @@ pub fn issue(
             judge_claim(view, now, &claim, revocations).map(until_the_account_ends)
         }
         Basis::Signature(ask) => signature::judge(view, now, issued_at, ask, lifetime, own, revocations),
-        // An access token is for one project. If the request names another scope, it is refused.
+        // An access token is for one project. A request that names another scope is refused.
         Basis::Access(proof, receipt, wanted) => {
             match (oauth::judge(view, now, issued_at, (proof, receipt), lifetime, own, revocations)?, wanted)
             {

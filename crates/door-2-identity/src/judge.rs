@@ -204,7 +204,7 @@ pub fn roles_of(
     }
 }
 
-/// The roles of a trust, implied ones included. If the trustor no longer has all of them, the trust lends none (Keystone's rule).
+/// The roles of a trust, implied ones included. If the trustor no longer has all these roles, the trust lends no role (Keystone's rule).
 pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
     let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;
@@ -242,7 +242,7 @@ pub(crate) fn reach_of(
     }
 }
 
-/// Whether a project can be a scope: it exists and is enabled, and so is its domain.
+/// Whether a project can be a scope: the project and its domain exist and are enabled.
 pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refusal> {
     match view.project(project)?.filter(|project| project.enabled) {
         Some(row) => Ok(view.domain(&row.domain)?.is_some_and(|domain| domain.enabled)),

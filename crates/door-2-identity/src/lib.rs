@@ -1,8 +1,8 @@
 //! Door 2: who is this?
 //!
 //! Door 2 has these entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored
-//! facts. [`validate`] judges a session for a service that asks about it. [`issue`] judges a new session: for a login to Identity v3 ([`Login`]), a
-//! signed request, or an OAuth consumer whose signature [`prove`] checked.
+//! facts. [`validate`] judges a session for a service that asks about the session. [`issue`] judges a new session: for a login to Identity v3
+//! ([`Login`]), a signed request, or an OAuth consumer after [`prove`] has checked its signature.
 //!
 //! Read first what a client presents ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door needs
 //! ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or
@@ -38,6 +38,7 @@ mod mfa;
 mod passcode;
 mod judge;
 mod browser_session;
+mod link;
 mod login;
 mod issue;
 mod signature;
@@ -46,7 +47,7 @@ mod oauth;
 mod standing;
 
 pub use account::user_named;
-pub use ask::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
+pub use ask::{Ask, BrowserAsk, CertificateAsk, LinkAsk, LinkProof, SecretAsk, SessionAsk};
 pub use browser_session::{
     BROWSER_SECRET_BYTES, browser_text, is_same_digest, read_browser_text, secret_digest,
 };
@@ -55,6 +56,7 @@ pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password,
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Basis, Unissued, Wanted, issue};
 pub use judge::roles_of;
+pub use link::{LINK_SECRET_BYTES, link_id, link_pass, link_text};
 pub use login::{Login, Receipt, read_receipt};
 pub use memo::IdentityMemo;
 pub use mfa::is_enough;

@@ -50,7 +50,7 @@ impl Receipt {
     /// The methods that the receipt proves for this user.
     ///
     /// # Errors
-    /// When it is the receipt of another user.
+    /// When the receipt belongs to another user.
     pub(crate) fn methods_of(&self, user: &UserId) -> Result<Methods, Refusal> {
         match self.0.user == *user {
             true => Ok(self.0.methods),
@@ -98,7 +98,7 @@ impl Login {
     /// Adds a passcode.
     ///
     /// # Errors
-    /// When it is the passcode of another user.
+    /// When the passcode belongs to another user.
     pub fn with_passcode(self, passcode: Passcode) -> Result<Self, Refusal> {
         match passcode.user == self.user {
             true => Ok(Login { passcode: Some(passcode), ..self }),
@@ -109,7 +109,7 @@ impl Login {
     /// Adds the methods of a receipt.
     ///
     /// # Errors
-    /// When it is the receipt of another user.
+    /// When the receipt belongs to another user.
     pub fn with_receipt(self, receipt: Receipt) -> Result<Self, Refusal> {
         receipt.methods_of(&self.user)?;
         Ok(Login { receipt: Some(receipt), ..self })
@@ -137,12 +137,12 @@ impl Login {
         first.and(passcode).and(self.receipt.as_ref().map_or(Methods(0), |receipt| receipt.0.methods))
     }
 
-    /// The session, if the client logged in with a session in exchange for a new one.
+    /// The session, if the client presented a session to get a new session in exchange.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.first.as_ref()?.session.as_deref()
     }
 
-    /// The API token, if the client logged in with one.
+    /// The API token, if the client logged in with an API token.
     pub(crate) fn token(&self) -> Option<&CredentialId> {
         self.first.as_ref()?.proof.credential.as_ref()
     }
@@ -189,7 +189,7 @@ impl Login {
     }
 
     /// The rules that a further login can satisfy if it presents a receipt for this login. `None` if no receipt is issued: a receipt proves that the
-    /// user authenticated in person, so none is issued for an API token or a session.
+    /// user authenticated in person, so no receipt is issued for an API token or a session.
     ///
     /// # Errors
     /// When the facts cannot be read.

@@ -6,7 +6,7 @@
 //!
 //! Only successes are remembered, so requests with wrong credentials do not push other entries out of the memo.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, LinkProof};
 use crate::permit::Granted;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
@@ -19,11 +19,12 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// Starts the memo key of a name and a secret. The next four fields start the memo keys of the other kinds of credential.
+    /// Starts the memo key of a name and a secret. The next five fields start the memo keys of the other kinds of credential.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
     browser: KeyMaker,
+    link: KeyMaker,
     unread: KeyMaker,
 }
 
@@ -50,17 +51,18 @@ impl IdentityMemo {
             session: KeyMaker::new(&seed, "session"),
             certificate: KeyMaker::new(&seed, "certificate"),
             browser: KeyMaker::new(&seed, "browser session"),
+            link: KeyMaker::new(&seed, "link"),
             unread: KeyMaker::new(&seed, "unread credential"),
         }
     }
 
-    /// Starts a memo key. `step` names the computation whose result is stored under the key. The memo key is a keyed digest, and the key of the
-    /// digest is random for each process.
+    /// Starts a memo key. `step` is the name of a computation. The result of this computation is stored under the key. The memo key is a keyed
+    /// digest, and the key of the digest is random for each process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }
 
-    /// The key of the verdict on a credential. The revision is not part of it.
+    /// The key of the verdict on a credential. The revision is not part of the key.
     #[inline]
     pub(crate) fn key_of(&self, ask: Ask<'_>) -> MemoKey {
         match ask {
@@ -74,13 +76,21 @@ impl IdentityMemo {
             Ask::Session(ask) => self.session.bytes(ask.token.reveal()).key(),
             Ask::Certificate(ask) => self.certificate.bytes(&ask.fingerprint).key(),
             Ask::Browser(ask) => {
-                // No application has one of the other names.
+                // No application can have an empty name or the name of the console.
                 let audience = match &ask.audience {
                     Audience::SignIn => "",
                     Audience::Application(name) => name.as_str(),
                     Audience::Console => CONSOLE,
                 };
                 self.browser.bytes(audience.as_bytes()).bytes(ask.cookie.reveal()).key()
+            }
+            Ask::Link(ask) => {
+                let (kind, proof) = match &ask.proof {
+                    LinkProof::Nothing => (0, [].as_slice()),
+                    LinkProof::Password(password) => (1, password.reveal()),
+                    LinkProof::Pass(pass) => (2, pass.reveal()),
+                };
+                self.link.bytes(ask.text.reveal()).number(kind).bytes(proof).key()
             }
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Nonces(Mutex<Accepted>);
 #[derive(Default)]
 struct Accepted {
     by_second: BTreeMap<i64, HashSet<(ConsumerId, MemoKey)>>,
-    /// The number of nonces of each consumer, and of all.
+    /// The number of nonces of each consumer. `count` is the number of nonces of all consumers.
     of: HashMap<ConsumerId, usize>,
     count: usize,
     /// The first second from which all nonces are kept. Requests with an earlier time are refused, even if the clock is set back.
@@ -123,7 +123,7 @@ mod tests {
             (1_000, 1_300, 3, Ok(())),
             (1_000, 1_301, 3, Err(Unfit::Time)),
             (1_600, 1_300, 3, Err(Unfit::Again)),
-            // The clock is set back to a time whose nonces are not kept any more.
+            // The clock is set back to a time, and the nonces of that time are not kept any more.
             (1_000, 1_000, 1, Err(Unfit::Time)),
             (1_000, 1_002, 1, Ok(())),
             (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),

@@ -38,7 +38,7 @@ pub struct OAuthAsk {
 pub enum OAuthToken {
     /// None: the consumer asks for a request token.
     None,
-    /// A request token, to be exchanged for an access token, and the verifier that the user told the consumer.
+    /// A request token, to be exchanged for an access token, and the verifier that the user passed to the consumer.
     Request(RequestTokenId, Verifier),
     /// An access token.
     Access(AccessTokenId),
@@ -67,7 +67,8 @@ impl OAuthProof {
         self.consumer
     }
 
-    /// The request token with which the request was signed, if any, and the approval whose verifier the consumer knows.
+    /// The request token with which the request was signed, if any, and its approval. The consumer has proven that it knows the verifier of this
+    /// approval.
     pub fn request_token(&self) -> Option<(RequestTokenId, &Approval)> {
         self.request.as_ref().map(|(id, approval)| (*id, approval))
     }
@@ -108,7 +109,7 @@ pub fn prove(
             (row.and_then(|row| row.secret.text()), true, *id.bytes())
         }
     };
-    // The signature is computed even if the consumer or the token does not exist, so that the time does not tell which ones exist.
+    // The signature is computed even if the consumer or the token does not exist, so that the time does not reveal which consumers and tokens exist.
     let is_signed = is_same(&signed(secret.as_deref(), token.as_deref(), &ask.text), &ask.signature);
     if secret.is_none() || token.is_none() || !is_verified || !is_signed {
         return Err(UNKNOWN);

@@ -1,7 +1,7 @@
 //! The decision of door 2. The entry functions are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
-//! [`open`] and [`validate`] share their code. They use the verdict in the memo if it is of the newest revision. Otherwise they judge the credential
-//! on a view, and the memo remembers the verdict.
+//! [`open`] and [`validate`] share their code. Both functions use the verdict in the memo if the verdict is of the newest revision. Otherwise, they
+//! judge the credential on a view, and the memo remembers the verdict.
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};
@@ -9,6 +9,7 @@ use crate::browser_session;
 use crate::context::{Context, Ring};
 use crate::grant::{Proven, digest, grant, grant_session};
 use crate::judge;
+use crate::link;
 use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof, Unfinished, Validated};
 use crate::refuse::Refusal;
@@ -33,8 +34,8 @@ pub fn open(
     permit(enter(facts, now, ask, 0, context)?).map_err(Closed::Unfinished)
 }
 
-/// Judges the token of another client, for a service that asks about it. The token may have expired less than `expired_seconds` seconds ago. The
-/// result is no permit.
+/// Judges the token of another client, for a service that asks about the token. The token may have expired less than `expired_seconds` seconds ago.
+/// The result is no permit.
 ///
 /// # Errors
 /// When the token was not signed with any of the keys, or is expired or revoked, or when its user or scope is no longer valid.
@@ -132,6 +133,7 @@ fn judge_anew(
             (None, Ask::Secret(ask)) => secret::judge(view, now, ask, context.hash_key, memo)?,
             (None, Ask::Certificate(ask)) => judge_certificate(view, now, ask, memo)?,
             (None, Ask::Browser(ask)) => browser_session::judge(view, now, ask, context)?,
+            (None, Ask::Link(ask)) => link::judge(view, now, ask, context)?,
             (None, Ask::Session(ask)) => {
                 let Ring { keys, generation } = ring.as_deref().ok_or(Refusal::NotOurs)?;
                 let claim = Claim::read(keys, ask)?;
@@ -146,8 +148,8 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision, if only revocations were committed since, and none of them ends the session. So after many
-/// revocations, a session that is not revoked needs only a few lookups in the index.
+/// Renews the verdict on a session for this revision, if only revocations were committed since the verdict was made, and no revocation ends the
+/// session. So after many revocations, a session that is not revoked needs only a few lookups in the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,
@@ -191,7 +193,7 @@ fn judge_certificate(
     grant(view, now, &account, Proven { proof, last_second, proven_until: u64::MAX }, memo)
 }
 
-/// Judges again a password, API token or certificate that was proven for an earlier verdict.
+/// Judges again a password, API token, link or certificate that was proven for an earlier verdict.
 fn proven_again(
     view: &View<'_>,
     now: Clocks,
@@ -204,6 +206,10 @@ fn proven_again(
     let account = AccountState::of(view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
     let proven_until = granted.validity.proven_until;
     let proven = |proof: Proof| {
+        if let Some(link) = account.link() {
+            let is_same = link::digest(memo, link) == proof.verifier;
+            return is_same.then_some(Proven { proof, last_second: i64::MAX, proven_until });
+        }
         let mut verifiers = account.verifiers(now).into_iter();
         let (_, last_second) =
             verifiers.find(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier)?;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 /// The length of a sealed secret: nonce, secret and tag.
 const DECOY_BYTES: usize = 12 + SECOND_FACTOR_SECRET_BYTES + 16;
 
-/// A passcode that is right and was not used before. It counts only after its use was committed.
+/// A passcode that is right and was not used before. The passcode counts only after its use was committed.
 #[derive(Clone, Debug)]
 pub struct Passcode {
     pub(crate) authid: Authid,
@@ -52,7 +52,7 @@ impl Passcode {
     /// The record of the user's second factor after the use of the passcode.
     ///
     /// # Errors
-    /// When the passcode is not one of this second factor, or was used before.
+    /// When the passcode does not belong to this second factor, or was used before.
     pub fn used_in(&self, row: Option<&SecondFactor>) -> Result<SecondFactor, Refusal> {
         let row = row.filter(|row| row.is_confirmed());
         let (own, row) = self.own.as_ref().zip(row).ok_or_else(|| self.refuse(CHANGED))?;
@@ -62,8 +62,8 @@ impl Passcode {
         }
     }
 
-    /// Checks that the use of the passcode was committed, and that its record still exists. If a credential is deleted or changed, the record of its
-    /// last use is deleted, too.
+    /// Checks that the use of the passcode was committed, and that the record of this use still exists. If a credential is deleted or changed, the
+    /// record of its last use is deleted, too.
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         if let Some(own) = &self.own {
             let row = view.second_factor(&self.user)?.filter(|row| row.secret == own.secret);
@@ -136,7 +136,8 @@ pub fn check_passcode(
         matched.extend(right.into_iter().rfind(|step| used < Some(*step)).map(|step| (*id, step)));
     }
     if !is_usable {
-        // This does as much work as for a user with a credential of type `totp`, so that the time does not tell which users have one.
+        // This computation takes as long as the check for a user with a credential of type `totp`. So the time does not reveal which users have such
+        // a credential.
         let _ = steps_of(&[0; 20]);
     }
     let account = account.ok_or_else(|| Refusal::Unknown(authid.clone()))?;

@@ -1,6 +1,7 @@
-//! The principal: all that the later doors know of a client.
+//! The principal: the data about a client that the later doors use.
 
 use crate::sid_set::SidSet;
+use enfilade_facts::tables::LinkPlace;
 use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, UserId};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +38,8 @@ pub struct Principal {
     pub user: UserId,
     /// The API token, if it has roles of its own. These roles grant only the rights that the owner's roles grant, too.
     pub narrowed_to: Option<CredentialId>,
+    /// The shared place, if the token is a link. The principal is then a guest, and has rights only at this place.
+    pub link: Option<LinkPlace>,
     /// Where the roles of the principal grant rights.
     pub reach: Reach,
     /// The user's own SID. It becomes the owner of files that this principal creates.
@@ -61,7 +64,10 @@ impl Principal {
 
     /// The approximate number of bytes that the principal takes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(self.groups.as_slice()) + self.sids.heap_bytes() + size_of_val(self.gids.as_slice())
+        size_of_val(self.groups.as_slice())
+            + self.sids.heap_bytes()
+            + size_of_val(self.gids.as_slice())
+            + self.link.as_ref().map_or(0, |place| place.path.as_str().len())
     }
 
     /// Whether the principal is a member of the group, directly or through other groups.
@@ -110,6 +116,7 @@ mod tests {
             authid: "ann@local".parse().unwrap(),
             user: UserId::from_bytes([1; 16]),
             narrowed_to: None,
+            link: None,
             reach: Reach::Nothing,
             sid: sid(0),
             groups: (0..groups).map(|n| GroupId::from_bytes([n; 16])).collect(),
@@ -124,7 +131,7 @@ mod tests {
     fn the_weight_of_a_principal_has_everything_it_lists() {
         let weight = |sids, groups, gids| principal(sids, groups, gids).heap_bytes();
         let none = weight(0, 0, 0);
-        // The table of an empty set has one slot; that of eight SIDs has 32.
+        // The table of an empty set has one slot; the table of a set of eight SIDs has 32 slots.
         assert_eq!(none, size_of::<u64>());
         assert_eq!(weight(0, 3, 0) - none, 3 * size_of::<GroupId>());
         assert_eq!(weight(0, 0, 5) - none, 5 * size_of::<u32>());

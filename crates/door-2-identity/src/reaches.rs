@@ -1,5 +1,5 @@
-//! Determines the principal of a user or token without a credential. Explanations and reviews need this, and so do locks whose owner makes no request
-//! at present. The principals that this module returns get no permit.
+//! Determines the principal of a user or token without a credential. Explanations and reviews need such principals, and so do locks of users who make
+//! no request at present. The principals that this module returns get no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -97,8 +97,8 @@ pub fn check_login(view: &enfilade_facts::View<'_>, now: Clocks, user: UserId) -
         Err(why) => why,
     };
     for id in own.tokens_of(&user)? {
-        let is_like_user =
-            own.credential(&id)?.is_some_and(|token| !token.own_roles) && own.delegation(&id)?.is_none();
+        let is_like_user = own.credential(&id)?.is_some_and(|token| !token.own_roles && token.link.is_none())
+            && own.delegation(&id)?.is_none();
         if is_like_user && standing::check_secret(view, now, user, Some(id)).is_ok() {
             return Ok(());
         }

@@ -22,6 +22,15 @@ pub enum Refusal {
         "the cookie or the one-time code is not valid: it is unknown, has ended, or belongs to another application or browser"
     )]
     BrowserSession,
+    /// There is no such link.
+    #[error("there is no such link: it was never made, was ended, or its URL is not complete")]
+    NoLink,
+    /// Every use of the link was used.
+    #[error("the link `{0}` has no uses left")]
+    LinkUsedUp(Authid),
+    /// The link has a password.
+    #[error("the link `{0}` needs its password")]
+    LinkPassword(Authid),
     /// The request has a malformed credential, or more than one.
     #[error("the credential cannot be read: {0}")]
     Malformed(String),
@@ -86,7 +95,7 @@ pub enum Refusal {
         /// Seconds since the token expired.
         seconds: i64,
     },
-    /// A token whose issue time is in the future.
+    /// A token with an issue time in the future.
     #[error(
         "the token was not issued by this server, and its issue time is {seconds} s ahead of this server's clock. After a revocation, new tokens of a server are up to a minute ahead, so try again after a minute. If the token is still refused, synchronise the clocks of all servers"
     )]
@@ -128,7 +137,7 @@ pub enum Refusal {
     /// The signature was not made with the EC2 key of the request, or the key does not exist.
     #[error("the signature was not made with the EC2 key of the request, or the key does not exist")]
     WrongSignature,
-    /// An OAuth 1.0a request whose signature, token, verifier, time or nonce is not accepted.
+    /// An OAuth 1.0a request with a signature, token, verifier, time or nonce that is not accepted.
     #[error("the OAuth request is not accepted: {0}")]
     NotProven(&'static str),
     /// A change that was requested with a login ticket, but without the ticket's CSRF token.
@@ -222,7 +231,7 @@ impl Refusal {
 
 /// Every refusal of this door.
 #[rustfmt::skip]
-pub const CODES: [RefusalRow; 32] = [
+pub const CODES: [RefusalRow; 35] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),
     RefusalRow::new("ID02", Fault::Client, "the credential cannot be read, or there is more than one", "send one credential; a user is NAME@REALM, a token NAME@REALM!TOKEN"),
     RefusalRow::new("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use", "log in again, or create a new token"),
@@ -255,6 +264,9 @@ pub const CODES: [RefusalRow; 32] = [
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
     RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
+    RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links with `enfilade link list`, or in the console"),
+    RefusalRow::new("ID34", Fault::Client, "the link was used as often as it may be", "ask the maker of the link for a new one"),
+    RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
 ];
 
 impl Refusal {
@@ -306,6 +318,9 @@ impl Refuse for Refusal {
             Refusal::NotOurs => "ID15",
             Refusal::BrowserSession => "ID31",
             Refusal::TooManySignIns { .. } => "ID32",
+            Refusal::NoLink => "ID33",
+            Refusal::LinkUsedUp(_) => "ID34",
+            Refusal::LinkPassword(_) => "ID35",
             Refusal::TokenUnsupported(_) => "ID16",
             Refusal::TokenExpired { .. } => "ID17",
             Refusal::SubjectDeleted => "ID18",
@@ -350,7 +365,7 @@ mod tests {
         let authid: Authid = "alice@local".parse().unwrap();
         let (who, why, what) = (|| authid.clone(), || String::new(), "the user");
         let facts = || SourceError::Unavailable(why());
-        // A client that guesses names and secrets gets these.
+        // A client that guesses names and secrets gets these refusals.
         let failures = [
             ("ID04", Refusal::Unknown(who())),
             ("ID04", Refusal::NoPassword(who())),
@@ -366,6 +381,9 @@ mod tests {
             ("ID01", Refusal::NoCredential),
             ("ID31", Refusal::BrowserSession),
             ("ID32", Refusal::TooManySignIns { seconds: 1 }),
+            ("ID33", Refusal::NoLink),
+            ("ID34", Refusal::LinkUsedUp(who())),
+            ("ID35", Refusal::LinkPassword(who())),
             ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),

@@ -146,7 +146,7 @@ pub(crate) struct Look {
     /// The number of seconds from the session's expiry to the last purged second. Set only if the session expired so early that its marks may have
     /// been purged. The session is then refused as expired, even if the clock was set back.
     pub(crate) over: Option<i64>,
-    /// The revision of the last change that was not a revocation; `None` if that is not known.
+    /// The revision of the last change that was not a revocation; `None` if that revision is not known.
     pub(crate) others: Option<Revision>,
 }
 
@@ -434,7 +434,7 @@ impl Indexed for Revocations {
             self.others = if is_beside { self.others } else { view.at().revision };
             return Ok(());
         }
-        // A key that cannot be parsed is not a mark. The scan that reads this key reports it.
+        // A key that cannot be parsed is not a mark. A scan that reads this key returns an error.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(view, mark, since_by(view, &mark)?)?;
         if mark.is_mark() {

@@ -72,7 +72,7 @@ pub(crate) fn judge(
 }
 
 /// For a refusal that does not depend on the secret, does the same work as for a wrong secret. If this work is a slow hash, the hash costs as much as
-/// the real one, and no secret matches it. So no match is remembered.
+/// the real hash, and no secret matches this hash. So no match is remembered.
 fn equalize_cost(
     now: Clocks,
     ask: &SecretAsk,
@@ -103,8 +103,8 @@ fn equalize_cost(
     })
 }
 
-/// Returns the verifier that the secret matches, its last second, and the tick until which the match stays valid. Otherwise returns a refusal, or the hashes that must
-/// be computed first.
+/// Returns the verifier that the secret matches, the last second of the verifier, and the time of the monotonic clock (in milliseconds) until which
+/// the match stays valid. Otherwise returns a refusal, or the hashes that must be computed first.
 fn prove(
     now: Clocks,
     ask: &SecretAsk,
@@ -140,7 +140,8 @@ fn prove(
 const DECOY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Returns the tick until which the secret is known to match the hash. If no match is known, returns the memo key for the secret and the hash.
+/// Returns the time of the monotonic clock, in milliseconds, until which the secret is known to match the hash. If no match is known, returns the
+/// memo key for the secret and the hash.
 fn known_match(
     now: Clocks,
     ask: &SecretAsk,

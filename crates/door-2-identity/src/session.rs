@@ -1,5 +1,5 @@
 //! Sessions, and the claims that Fernet tokens contain. No session is stored. Each request with a token is judged on the current facts
-//! ([`crate::judge`]). So if a right is taken away from a user, the next request no longer has it.
+//! ([`crate::judge`]). So if a right is taken away from a user, the next request of the user no longer has this right.
 
 use crate::ask::SessionAsk;
 use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
@@ -26,7 +26,7 @@ impl Methods {
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
     /// By a request that was signed with an EC2 key.
     pub const EC2_KEY: Methods = Methods(1 << 6);
-    /// By a passcode. Keystone has no default bit for this method, so it has the bit after [`Methods::EC2_KEY`].
+    /// By a passcode. Keystone has no default bit for this method, so this server uses the bit after [`Methods::EC2_KEY`].
     pub const TOTP: Methods = Methods(1 << 7);
 
     /// The methods with which a user authenticates in person: `external`, `password`, `token`, `mapped` and `totp`.
@@ -120,7 +120,7 @@ pub enum Lent {
     AccessToken(AccessTokenId),
 }
 
-/// The content of a token. It says what was true when the token was issued.
+/// The content of a token. The content was true when the token was issued, but may no longer be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The user.
@@ -142,9 +142,9 @@ pub struct Claim {
 /// A role of a user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldRole {
-    /// Its name.
+    /// The name of the role.
     pub name: String,
-    /// Its id.
+    /// The id of the role.
     pub id: RoleId,
 }
 
@@ -228,8 +228,8 @@ impl Session {
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
     /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, reaches what its user reaches. The roles
-    /// of any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token grants none,
-    /// because it must not have more rights than that token.
+    /// of any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token has no such
+    /// rights, because it must not have more rights than that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
             // Access rules list requests to other services. They never allow access to files.
@@ -336,8 +336,8 @@ impl Claim {
     }
 
     /// The first second in which the session is valid. The servers of this store issue tokens only with issue times up to the horizon, so such a
-    /// token is valid immediately. A token with a later issue time comes from a server of another store. It is not valid before its issue time, less
-    /// the tolerated difference of clocks. Otherwise a revocation on this store could miss tokens of a server whose clock is ahead.
+    /// token is valid immediately. A token with a later issue time comes from a server of another store. Such a token is not valid before its issue
+    /// time, less the tolerated difference of clocks. Otherwise, a revocation on this store could miss tokens of a server with a clock that is ahead.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,

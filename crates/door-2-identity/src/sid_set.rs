@@ -9,8 +9,9 @@ use enfilade_facts::vocabulary::Sid;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidSet {
     sorted: Vec<Sid>,
-    /// An open-addressing hash table with a power of two of slots, at least twice as many as SIDs. A slot contains one half of the hash of a SID, and
-    /// the index of the SID in `sorted` plus one. A free slot is 0. The other half of the hash determines the slot at which a search begins.
+    /// An open-addressing hash table with at least twice as many slots as SIDs. The number of slots is a power of two. A slot contains one half of
+    /// the hash of a SID, and the index of the SID in `sorted` plus one. A free slot is 0. The other half of the hash determines the slot at which a
+    /// search begins.
     slots: Vec<u64>,
 }
 

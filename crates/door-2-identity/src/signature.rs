@@ -20,7 +20,7 @@ pub struct SignatureAsk {
     pub signing: Signing,
     /// The kind of the signed data: a request with its time, or a request to an object store.
     pub signed: Signed,
-    /// The possible forms of the signed text, as the service built them. One must match.
+    /// The possible forms of the signed text, as the service built them. One of these texts must match.
     pub texts: Vec<Vec<u8>>,
     /// The signature.
     pub signature: Vec<u8>,
@@ -123,7 +123,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
-    // The signature is computed even if the key does not exist, so that the time does not tell whether the key exists.
+    // The signature is computed even if the key does not exist, so that the time does not reveal whether the key exists.
     let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
     let is_good = is_right && ask.is_for_now(now);
     let (user, project, key) = found.filter(|_| is_good).ok_or(Refusal::WrongSignature)?;

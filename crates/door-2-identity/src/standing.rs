@@ -31,7 +31,7 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
-/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token.
+/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token, or that link.
 ///
 /// # Errors
 /// The refusal of a login with the correct secret.
@@ -49,6 +49,12 @@ pub fn check_secret(
     account.check_password(now)?;
     // A user in too many groups is refused.
     view.groups_of(&user)?;
+    if let Some(link) = account.link() {
+        return match link.uses {
+            Some(0) => Err(Refusal::LinkUsedUp(authid)),
+            _ => Ok(()),
+        };
+    }
     let verifiers = account.verifiers(now);
     if verifiers.is_empty() && credential.is_some() {
         return Err(Refusal::no_secret(authid));
@@ -92,8 +98,8 @@ pub enum Opener {
     AccessToken(AccessTokenId),
 }
 
-/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. The caller chooses it at random, as for
-/// an issued session, because a fixed id could have a mark.
+/// Checks that a session can be issued with this record. `own` is the audit id that the session would have. The caller chooses this audit id at
+/// random, as for an issued session, because a fixed id could have a mark.
 ///
 /// # Errors
 /// The refusal that the issue of the session would get.
@@ -140,8 +146,8 @@ pub fn check_opener(
     };
     let (account, _) = judge_claim(view, now, &claim, revocations)?;
     match opener {
-        // The user's rules for multi-factor authentication concern a session that a consumer gets. They are not checked for an application
-        // credential, because a client can also use it without a session.
+        // The user's rules for multi-factor authentication concern a session that a consumer gets. These rules are not checked for an application
+        // credential, because a client can also use an application credential without a session.
         Opener::AccessToken(_) if can_complete(view, &user, methods)? => Ok(()),
         Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),
         Opener::Credential(_) | Opener::Trust(_) | Opener::Key(_) => Ok(()),
@@ -149,7 +155,7 @@ pub fn check_opener(
 }
 
 /// Whether these methods satisfy the rules of the user together with the methods of a receipt. The user can get a receipt for a password, a passcode
-/// or both, if they do not satisfy the rules alone.
+/// or both, if these methods alone do not satisfy the rules.
 fn can_complete(view: &View<'_>, user: &UserId, methods: Methods) -> Result<bool, Refusal> {
     let rules = mfa::rules_of(view, user)?;
     let has_password = view.user(user)?.is_some_and(|row| row.password.is_some());

@@ -7,7 +7,7 @@ use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::CredentialId;
 use std::fmt;
 
-/// A token whose slow hash is to be replaced by a fast one, because its secret was just used and cannot be guessed.
+/// A token with a slow hash that is to be replaced by a fast hash, because the secret was just used and cannot be guessed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upgrade {
     /// The token.
@@ -25,7 +25,7 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade of a token whose secret was just proven. There is an upgrade only if all of these conditions hold: an administrator requested the
+    /// The upgrade of a token, after its secret was proven. There is an upgrade only if all of these conditions hold: an administrator requested the
     /// upgrade, the secret is the present secret of the token, the secret has the form of a generated secret, and the hash proves the whole secret.
     /// Without the last condition, the new hash could be the hash of a wrong secret.
     pub(crate) fn of(
@@ -36,7 +36,7 @@ impl Upgrade {
     ) -> Option<Upgrade> {
         let Verifier::Upgrading(from) = proven else { return None };
         let secret = ask.secret.reveal();
-        // During a grace period the previous secret works as well, and is not upgraded.
+        // During a grace period the previous secret works as well, but its hash is not upgraded.
         let is_present = credential.verifier == *proven;
         let is_wanted = is_present && is_generated(secret) && crypt::proves_whole(&ask.secret, from);
         is_wanted.then(|| Upgrade { token: *id, from: from.clone(), to: key.digest(id, secret) })

@@ -237,8 +237,8 @@ impl View<'_> {
         Ok(state)
     }
 
-    /// The scopes whose role assignments apply to a scope. A scope has its own assignments. A project also inherits assignments from its domain and
-    /// from its parent projects.
+    /// The scopes with role assignments that apply to a scope. A scope has its own assignments. A project also inherits assignments from its domain
+    /// and from its parent projects.
     fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
         let mut scopes = vec![*scope];
         let GrantScope::Project(id) = scope else { return Ok(scopes) };
@@ -290,7 +290,7 @@ impl View<'_> {
 
     /// An existing user, selected by the bytes in `by`. Half of all values of `by` select a user with a short id, the other half a user with a long
     /// id (of an LDAP directory). In the store, all long ids follow the short ids, so a search from `by` alone would nearly always find a user with a
-    /// short id. Then the time of an answer would tell which users come from a directory.
+    /// short id. With such a search, the time of an answer would reveal which users come from a directory.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         let mut twice = [0; 32];
         twice.iter_mut().zip(by.iter().cycle()).for_each(|(to, from)| *to = *from);
@@ -396,8 +396,8 @@ mod tests {
         (all, long)
     }
 
-    /// For an unknown user, the password check of an existing user is done. If that user nearly always had the same kind of id, the time would tell
-    /// which users have the other kind.
+    /// For an unknown user, the password check of an existing user is done. If that user nearly always had the same kind of id, the time would reveal
+    /// which users have the other kind of id.
     #[test]
     fn users_with_both_kinds_of_ids_are_selected() {
         let short: Vec<_> = (0..4).map(|n| UserId::from_bytes([60 * n; 16])).collect();

@@ -61,7 +61,7 @@ impl Work {
         self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }
 
-    /// Computes the hashes: 2 to 200 milliseconds of one core for each. Never call it on an async worker.
+    /// Computes the hashes: each hash takes 2 to 200 milliseconds of one core. Never call it on an async worker.
     pub fn run(&self) -> Outcome {
         let found = self.hashes.iter().find(|(hash, _)| crypt::matches(&self.secret, hash));
         found.map_or(Outcome::Differs, |(_, key)| Outcome::Matches(*key))

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The name that is used if it is not known which member serves a datastore. No member has this name.
 pub const UNKNOWN: &str = "unknown";
 
-/// The files member of a fleet (its edited files are followed, and it serves the datastores without a home), as this machine knows it. A change of
-/// one clone is visible in all clones.
+/// The files member of a fleet, as far as this machine knows the files member. The fleet follows the edited files of this member, and the member also
+/// serves the datastores without a home. A change of one clone is visible in all clones.
 #[derive(Clone, Debug)]
 pub struct FilesMember(Arc<Known>);
 
@@ -23,7 +23,7 @@ struct Known {
 }
 
 impl FilesMember {
-    /// The state of the machine with this name, which does not know yet which member is the files member.
+    /// The value for the machine with the name `own`, before the machine knows which member is the files member.
     pub fn known_to(own: &str) -> Self {
         FilesMember(Arc::new(Known {
             own: own.to_owned(),
@@ -48,7 +48,8 @@ impl FilesMember {
         self.0.is_own.load(Ordering::Acquire)
     }
 
-    /// The files member, if it is another machine; [`UNKNOWN`] if it is not known. `None` if it is this machine.
+    /// The files member, if another machine is the files member; [`UNKNOWN`] if the files member is not known. `None` if this machine is the files
+    /// member.
     fn other(&self) -> Option<String> {
         match self.is_own() {
             true => None,
@@ -75,7 +76,7 @@ pub enum FleetPlace {
 }
 
 impl FleetPlace {
-    /// The member that serves a datastore with this home; `None` if this machine serves it.
+    /// The member that serves a datastore with this home; `None` if this machine serves the datastore.
     pub fn elsewhere<'h>(&self, home: Option<&'h HomeMembers>) -> Option<Cow<'h, str>> {
         let FleetPlace::Member { name, others_at } = self else { return None };
         match home.map(HomeMembers::serves) {

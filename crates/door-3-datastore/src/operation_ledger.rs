@@ -1,7 +1,7 @@
 //! Counts the active operations of each datastore: its readers and writers in every process of the machine.
 //!
-//! An operation is counted first, and then the state of the datastore is read for it. A maintenance change is committed first, and then the ledger is
-//! read. So the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
+//! An operation is counted first, and then reads the state of the datastore. A maintenance change is committed first, and then the ledger is read. So
+//! the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the process ends,
 //! even if the process was killed. An operation adds to the count when it begins, and subtracts from the count when it ends. Neither step can fail.
@@ -146,12 +146,12 @@ pub struct Ledger {
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// The place where operations on a datastore are counted. It is stored with the datastore after the first operation, so that it is looked up only
-/// once.
+/// The place where operations on a datastore are counted. After the first operation, the place is stored with the datastore, so that it is looked up
+/// only once.
 #[derive(Default)]
 pub struct LedgerSlot(AtomicU32);
 
-/// The counters of one shard, for all datastores. It is aligned, so that its reference count has its own cache lines.
+/// The counters of one shard, for all datastores. The type is aligned, so that its reference count has its own cache lines.
 #[repr(align(64))]
 struct Shard {
     words: Arc<dyn LedgerWords>,
@@ -549,7 +549,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], LedgerSlot::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Sometimes the guard is dropped by a thread other than the one that entered.
+                        // Sometimes the guard is dropped by another thread than the thread that called `enter`.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -569,7 +569,7 @@ mod tests {
         count!(AtomicU64, fence);
 
         /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger shows no operation, no operation may
-        /// work on the datastore after that.
+        /// work on the datastore later.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
@@ -607,16 +607,15 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// If an operation judged the datastore before it is counted, it could miss the change although the ledger does not show it. This test shows
-        /// that the test above can fail.
+        /// If an operation judged the datastore before the operation is counted, the operation could miss the change, and the ledger would not show
+        /// it. This test shows that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations are counted together. Each operation is subtracted by another thread than the one that added it. In the end the count is
-        /// zero.
+        /// Two operations are counted together. One thread adds each operation, and another thread subtracts it. In the end the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const PARTS: usize = 1024;
 
 /// All datastores at one revision, each with a handle `H`. The handle contains state that is expensive to rebuild. A handle is kept as long as the
-/// path of the datastore's content does not change; other changes do not affect it.
+/// path of the datastore's content does not change; other changes do not affect the handle.
 pub struct Stores<H> {
     parts: Arc<[Arc<Part<H>>]>,
     fault: Option<Arc<FileFault>>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[repr(C)]
 pub struct Known {
     /// The datastore has no maintenance mode, no mount point and no error in its section. So only an error of `datastore.cfg` as a whole can close
-    /// it.
+    /// the datastore.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
@@ -39,7 +39,8 @@ impl Known {
         self.mount_point.as_deref()
     }
 
-    /// The member of the fleet that serves the datastore, if it is another machine. On a machine without a fleet, this function reads nothing.
+    /// The member of the fleet that serves the datastore, if this member is another machine. On a machine without a fleet, this function reads
+    /// nothing.
     pub(crate) fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         match place {
             FleetPlace::Alone => None,
@@ -96,7 +97,7 @@ impl Record {
         self.store.as_ref()?.mount_point()
     }
 
-    /// The member of the fleet that serves the datastore, if it is another machine; `None` also if the datastore does not exist.
+    /// The member of the fleet that serves the datastore, if this member is another machine; `None` also if the datastore does not exist.
     pub fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         self.store.as_ref()?.elsewhere(place)
     }

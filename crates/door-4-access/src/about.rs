@@ -21,7 +21,7 @@ pub struct About<'a> {
     pub lineage: Option<&'a [CredentialId]>,
     /// The domain of another resource that the call is about, for example of the user that the call adds to a group.
     pub other: Other<'a>,
-    /// The role of an assignment. [`Other::None`] if the call is about no role, or the role is in no domain.
+    /// The domain of the role, if the call is about a role. [`Other::None`] if the call is about no role, or the role is in no domain.
     pub role: Other<'a>,
     /// Whether the call is about a role that the manager of a domain may not give ([`crate::manager_gives`]).
     pub high_role: bool,

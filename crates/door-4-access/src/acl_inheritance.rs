@@ -108,8 +108,8 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,
-    /// The UNIX group that CREATOR GROUP stands for. `None` if the child's ACL has no UNIX group: a principal has no primary group. Without a UNIX
-    /// group, an entry for CREATOR GROUP does not apply to the child itself.
+    /// The UNIX group that CREATOR GROUP stands for. `None` if the child's ACL has no UNIX group: the group cannot come from the creator, because a
+    /// principal has no primary group. Without a UNIX group, an entry for CREATOR GROUP does not apply to the child itself.
     group: Option<Sid>,
 }
 

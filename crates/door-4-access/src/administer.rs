@@ -20,7 +20,7 @@ pub struct AdminAsk<'a> {
     pub path: &'a RolePath,
     /// All privileges that are needed on the path.
     pub needed: Privileges,
-    /// The kind of call, which determines whether a delegated credential may make the call.
+    /// The kind of call, which determines whether a lent credential may make the call.
     pub lending: Lending,
     /// The user, if the call is about the record of this user. This user needs no privileges for the call. An API token of the user needs the
     /// privileges, because a token may not administer its owner.
@@ -57,7 +57,8 @@ pub fn administer(
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
 }
 
-/// Checks that the kind of the visitor's credential may make a call of this class. A delegated credential may make only calls of certain classes.
+/// Checks that the visitor's credential may make a call of the kind `lending`. A lent credential may make only calls of certain kinds.
+///
 /// # Errors
 /// [`Refusal::NoPrivilege`].
 pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal> {

@@ -1,5 +1,5 @@
-//! Applications: whether a visitor may send a request to a program behind a proxy of another make. Roles on the path of the application decide. The
-//! facts of the application say which paths need no role, and which paths need the role of an administrator.
+//! Applications: whether a visitor may send a request to a program behind nginx, HAProxy or a similar proxy. Roles on the path of the application
+//! decide. The record of the application determines which paths need no role, and which paths need the role of an administrator.
 
 use crate::memo::{AccessMemo, KnownApplication};
 use crate::method_class::{Method, MethodClass};
@@ -84,7 +84,8 @@ pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool
     })
 }
 
-/// Which credential of a request with a cookie and a header counts for the application; `None` if such a request is refused.
+/// Decides about a request that contains two credentials, one in a cookie and one in a header: which of the two the application accepts. `None` if
+/// the application refuses such a request.
 ///
 /// # Errors
 /// When no application has the host, or the facts cannot be read.
@@ -104,7 +105,7 @@ pub struct ApplicationUse {
     pub application: ApplicationName,
     /// The principal's roles on the path; empty if everybody may make the request.
     pub roles: Vec<Role>,
-    /// The datastore, if the request reads a file of a datastore. Then doors 3 and 4 must also permit to read this file.
+    /// The datastore, if the request reads a file of a datastore. In that case doors 3 and 4 must also permit reading this file.
     pub datastore: Option<DatastoreName>,
 }
 
@@ -124,7 +125,7 @@ pub fn would_use(
     if first_not_public(application, ask).is_none() {
         return Ok(ApplicationUse { application: name.clone(), roles: Vec::new(), datastore: None });
     }
-    // The principal can choose between its kinds of credentials.
+    // The principal can use any of its kinds of credentials, so it is enough if the application accepts one of these kinds.
     let accepted = kinds.iter().map(|kind| check.accepts(*kind)).reduce(Result::or);
     accepted.unwrap_or(Ok(()))?;
     let roles = check.permits(principal, ask, false)?.effective().to_vec();
@@ -146,9 +147,9 @@ impl<'c> ManyUses<'c> {
         ManyUses { view, now, memo, last: None }
     }
 
-    /// Decides like [`would_use`] about a principal whose kind of credential is not known. Returns the datastore if the request reads a file of it; then
-    /// doors 3 and 4 must also permit to read this file. A refusal does not say which roles decided, because reading their names takes longer than the
-    /// decision.
+    /// Decides like [`would_use`], but the kind of the principal's credential is not known. If the request reads a file of a datastore, returns the
+    /// datastore; in that case doors 3 and 4 must also permit reading this file. A refusal does not say which roles decided, because reading their
+    /// names takes longer than the decision.
     ///
     /// # Errors
     /// As [`use_application`].
@@ -174,7 +175,7 @@ impl<'c> ManyUses<'c> {
     }
 }
 
-/// The kind of the credential that was proven. A client certificate is an API token.
+/// The kind of the credential that was proven. A client certificate counts as an API token.
 fn kind_of(identity: &IdentityPermit) -> CredentialKind {
     match (identity.session(), identity.token()) {
         (Some(_), _) => CredentialKind::Session,
@@ -230,7 +231,8 @@ fn most(roles: &[Role]) -> Option<MethodClass> {
 }
 
 impl Resolved {
-    /// The roles that the application learns. If a token has roles of its own, these are the roles of the token or of its owner, the set that permits less.
+    /// The roles that the application learns. If the principal is a token with roles of its own, there are two sets of roles: the token's roles, and
+    /// its owner's roles. The application learns the set that permits less.
     fn effective(&self) -> &[Role] {
         match self.of_token.as_deref() {
             Some(token) if most(&token.roles) <= most(&self.roles) => &token.roles,
@@ -372,7 +374,8 @@ impl<'c> ApplicationCheck<'c> {
     }
 
     /// The roles on the path of the request, if they permit the request. If everybody may make the request (`is_public`), the roles do not matter. If
-    /// the application serves the files of a datastore, the roles do not matter either: the request may only read.
+    /// the application serves the files of a datastore, the roles on the application do not matter either: only reading is permitted, and doors 3 and
+    /// 4 judge the file.
     fn permits(
         &self,
         principal: &Principal,

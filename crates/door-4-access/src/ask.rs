@@ -97,15 +97,15 @@ impl StoredAcl {
     }
 }
 
-/// The state of an object, as two groups of 64-bit words. Most objects of a directory have the same `shared` words. The `own` words differ from
+/// The state of an object, as two arrays of 64-bit words. Most objects of a directory have the same `shared` words. The `own` words differ from
 /// object to object.
 struct State {
     shared: [u64; 4],
     own: [u64; 2],
 }
 
-/// A number that is added to the first word of a [`Version::Watched`]. It makes the words different from those of a [`Version::Stamped`]. The numbers
-/// of all dialects of ACLs are smaller than this constant.
+/// A number that is added to the first word of a [`Version::Watched`]. With this number, the words of a [`Version::Watched`] always differ from the
+/// words of a [`Version::Stamped`]. The numbers of all dialects of ACLs are smaller than this constant.
 const WATCHED: u64 = 1 << 32;
 
 /// Computes memo keys from the states of objects.
@@ -191,9 +191,9 @@ impl Subject {
 }
 
 impl Subject {
-    /// The present ACL of the object. When entries of the parent directory are propagated to the object, the caller computes the new ACL from it. An nfs4
-    /// ACL refers to the owner and group of its file. So in the nfs4 dialect, an object without an ACL gets a descriptor with the object's owner and
-    /// group, and without entries.
+    /// The present ACL of the object. When entries of the parent directory are propagated to the object, the caller computes the new ACL from this
+    /// ACL. An nfs4 ACL refers to the owner and group of its file. So in the nfs4 dialect, an object without an ACL gets a descriptor with the
+    /// object's owner and group, and without entries.
     ///
     /// # Errors
     /// As [`Subject::descriptor`].

@@ -16,7 +16,8 @@ use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath, check_entry_name};
 use enfilade_identity::IdentityPermit;
 
-/// Which of the children of a directory the visitor may see, in their order. A child that cannot be judged is hidden.
+/// For each child of a directory, whether the visitor may see the child. The results have the order of the children. A child that cannot be judged is
+/// hidden.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -3,7 +3,8 @@
 //! ([`crate::administer`]). The code states the [`Lending`] of each call; there is no default.
 //!
 //! A lent credential can use only the rights that were delegated with it. A lent credential cannot change an account, group or role. If a lent
-//! credential creates another credential, the new credential has no rights beyond those of the lent one, and ends when the lent one ends.
+//! credential creates another credential, the new credential has no right that the lent credential does not have, and ends when the lent credential
+//! ends.
 
 use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};
@@ -88,6 +89,8 @@ impl Loan {
     fn of(identity: &IdentityPermit) -> Self {
         let principal = identity.principal();
         match (identity.session(), identity.token(), &principal.reach) {
+            // A guest makes no calls.
+            _ if principal.link.is_some() => Loan::ForRequests,
             (Some(session), ..) => Self::of_session(session),
             (None, None, _) => Loan::Nothing,
             (None, Some(_), Reach::Everything) if principal.narrowed_to.is_none() => Loan::Nothing,

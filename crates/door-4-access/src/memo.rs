@@ -1,12 +1,12 @@
 //! The memos of this door contain:
 //!
 //! - The mask that an ACL grants to a principal. The key is the full input: the id of the ACL's bytes (`AclId`), and the id of everything in the
-//!   principal that an entry can match (`SetId`). The key needs no revision: a principal whose groups change gets another `SetId`, and a file whose
-//!   ACL changes gets another `AclId`.
+//!   principal that an entry can match (`SetId`). The key needs no revision: if the groups of a principal change, the principal gets another `SetId`;
+//!   if the ACL of a file changes, the file gets another `AclId`.
 //! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
-//! - The objects in a set of objects that a principal sees, by the states of the objects and the decision of the roles. One lookup returns the
-//!   results for all objects of the set.
+//! - For a set of objects, which of these objects a principal sees. The key contains the states of the objects and the decision of the roles. One
+//!   lookup returns the results for all objects of the set.
 //! - The nodes of a path that have role assignments, and the application that has a host, at a revision of the facts.
 //! - The roles on a node or below it, and the nodes in a datastore on which a principal has a role. The key contains the revision of the facts,
 //!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
@@ -92,7 +92,7 @@ impl Weigh for KnownApplication {
     }
 }
 
-/// The nodes below a datastore's node on which roles let a principal in.
+/// Of the nodes below the node of a datastore, the nodes on which roles let a principal in.
 pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {
@@ -141,7 +141,8 @@ pub(crate) enum Question {
 impl AccessMemo {
     /// Creates memos that use at most `bytes` bytes in total.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // Every commit makes the entries of an older revision useless. So these memos would seldom use more memory.
+        // The key of some memos contains the revision of the facts. Each commit makes the entries of these memos useless, so these memos get little
+        // memory.
         let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),

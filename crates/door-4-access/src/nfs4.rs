@@ -1,7 +1,8 @@
 //! The `security.nfs4acl_xdr` attribute, in the layout of Samba's `vfs_nfs4acl_xattr` (source3/modules/nfs41acl.x): XDR, words of 32 bits,
 //! big-endian. The attribute begins with the list's flags and the number of entries. Each entry consists of its type, its flags, a word that says
 //! whether the principal is a special one such as OWNER@, the rights, and the principal (RFC 8881 §6.2.1). All other principals are uids and gids.
-//! The owner and group of the ACL are those of the file. So the functions that read and write a list need the owner and group of the file.
+//! The attribute contains no owner and no group. The owner and group of the file count instead. So the functions that read and write a list need the
+//! owner and group of the file.
 //!
 //! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for the owners of the children. So the
 //! inheritable part of an OWNER@ entry is read as an entry for CREATOR OWNER.

@@ -1,6 +1,6 @@
 //! The `security.NTACL` attribute, in the layout of Samba's `vfs_acl_xattr` (librpc/idl/xattr.idl). The encoding is NDR, little-endian. The blob
-//! consists of a version, the same number as union level, a referent pointer, and a self-relative security descriptor. The offsets in the descriptor
-//! count from the start of the blob. Versions 1 to 4 are read; version 1 is written.
+//! consists of a version, the same version once more (the discriminant of an NDR union), a referent pointer, and a self-relative security descriptor.
+//! The offsets in the descriptor count from the start of the blob. Versions 1 to 4 are read; version 1 is written.
 
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::limits::{ACE_COUNT_MAX, ACL_BYTES_MAX};

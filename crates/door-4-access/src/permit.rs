@@ -26,7 +26,7 @@ pub struct AdminPermit {
 }
 
 impl AdminPermit {
-    /// The holder.
+    /// The principal that got the permit.
     pub fn who(&self) -> &Authid {
         &self.who
     }
@@ -49,7 +49,8 @@ pub struct ApplicationPermit {
 }
 
 impl ApplicationPermit {
-    /// The datastore, if the request reads a file of a datastore. Then the request is permitted only if doors 3 and 4 also permit to read this file.
+    /// The datastore, if the request reads a file of a datastore. In that case the request is permitted only if doors 3 and 4 also permit reading
+    /// this file.
     pub fn datastore(&self) -> Option<&DatastoreName> {
         self.datastore.as_ref()
     }
@@ -98,7 +99,7 @@ impl ApiPermit {
         self.by == Who::Admin
     }
 
-    /// Whether the caller may make the call only because every session may make it. Then a list contains only the caller's own resources.
+    /// Whether the caller may make the call only because every session may make it. In this case a list contains only the caller's own resources.
     pub fn is_for_anybody(&self) -> bool {
         self.by == Who::Anybody
     }
@@ -120,12 +121,13 @@ impl ApiPermit {
         self.only_domain
     }
 
-    /// The application credential that asks for a list of keys. The list may contain only keys of this credential.
+    /// The application credential of the session, if a list of keys may contain only keys that this credential created. `None` if the list has no
+    /// such limit.
     pub fn only_made_by(&self) -> Option<CredentialId> {
         self.only_made_by
     }
 
-    /// The holder.
+    /// The principal that got the permit.
     pub fn who(&self) -> &Authid {
         &self.who
     }
@@ -135,8 +137,8 @@ impl ApiPermit {
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
     /// A user who moves the object and has this permit for the object. Moving gives this user no new right: a user who may read and delete the
-    /// object, and create it at the new place, could also copy it, and the copy would have the same ACL. A user who may not read an object must not
-    /// get the right to read the object by moving it.
+    /// object, and may create an object at the new path, could also copy the object. The copy would inherit the same entries from its new directory.
+    /// A user who may not read an object must not get the right to read the object by moving it.
     Mover(&'p AccessPermit),
     /// The operator of the machine, who runs a command. The file system decides whether the operator's process may change the object.
     Operator(ObjectId),

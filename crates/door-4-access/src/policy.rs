@@ -11,7 +11,7 @@ use enfilade_identity::{Principal, Scope, Session};
 pub enum Who {
     /// Every session.
     Anybody,
-    /// Role `admin`, on anything.
+    /// Role `admin`, in any scope that the rule accepts ([`Rule::scopes`]).
     Admin,
     /// Role `reader` on the system.
     SystemReader,
@@ -23,7 +23,7 @@ pub enum Who {
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
-    /// Role `manager` on any domain. If the call is about a role, the role must be one that a manager of a domain may give.
+    /// Role `manager` on any domain. If the call is about a role, it must be a role that a manager of a domain may give.
     AnyDomainManager,
     /// Role `reader` on any domain: lists then contain only the resources of that domain.
     AnyDomainReader,
@@ -94,7 +94,7 @@ pub enum KnownTo {
     Everybody,
 }
 
-/// The scopes of the sessions that can use a rule (`scope_types` in Keystone). A session without a scope counts as one for a project.
+/// The scopes of the sessions that can use a rule (`scope_types` in Keystone). A session without a scope counts as a session for a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeTypes {
     /// A project or the system.

@@ -131,6 +131,7 @@ mod tests {
             authid: "alice@local".parse().unwrap(),
             user: UserId::from_bytes([1; 16]),
             narrowed_to: None,
+            link: None,
             reach: enfilade_identity::Reach::Everything,
             sid: Sid::of_store([1, 2, 3], 1000),
             groups: Vec::new(),

@@ -64,7 +64,8 @@ pub enum Refusal {
         /// One of the rights that the manager may not give.
         holds: String,
     },
-    /// No application has the host or the name in the request, or the host belongs to another application than the one for which the proxy asks.
+    /// No application has the host or the name in the request, or the host belongs to another application than the application for which the proxy
+    /// asks.
     #[error(
         "no application has the host or name `{0}`, or the host belongs to another application than `X-Enfilade-Application` names"
     )]

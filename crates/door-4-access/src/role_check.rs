@@ -35,12 +35,14 @@ impl RoleCheck<'_> {
     /// The node on a path that has the deciding role assignments.
     pub(crate) fn effective_node<'p>(&self, path: &'p RolePath) -> EffectiveNode<'p> {
         let mut effective_node = EffectiveNode { node: path.as_str(), goes_on_below: false };
+        let is_guest = self.principal.link.is_some();
         // The node is never above the node of the datastore or application. The reason: the roles of a session for a project differ between
         // datastores, because the session has roles only in datastores of the project.
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // If an assignment cannot be read, only requests for paths that contain the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
-            if assigned.on || depth == 0 {
+            // The place of a link is a border, too, and no assignment marks it. So each path of a guest is judged by itself.
+            if (assigned.on || depth == 0) && !is_guest {
                 effective_node.node = node;
             }
             effective_node.goes_on_below = assigned.below;

@@ -4,7 +4,7 @@
 
 use crate::ask::NodeKind;
 use crate::view::View;
-use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
+use enfilade_facts::tables::{Assignment, AssignmentKey, LinkPlace, LinkRights, Who};
 use enfilade_facts::vocabulary::{AccessMask, Authid, Privileges, ProjectId, Role, RolePath, Ugid};
 use enfilade_facts::{Clocks, SourceError};
 use enfilade_identity::{Principal, Reach};
@@ -24,6 +24,8 @@ pub(crate) struct Resolved {
     pub(crate) of_token: Option<Box<Resolved>>,
     /// The roles on the project, if the session is for a project. These roles replace the roles on paths.
     pub(crate) of_project: Vec<String>,
+    /// For the place of a link: the only rights of a guest. An ACL that the owner's roles skip is skipped for the guest, too.
+    pub(crate) only: Option<AccessMask>,
 }
 
 /// For a datastore that is bound to a project: each role on the project, and the role that it gives in the datastore. A `manager` may also change
@@ -56,7 +58,8 @@ impl Resolved {
     /// Whether the roles skip the file's own ACL.
     pub(crate) fn skips_acl(&self) -> bool {
         let skips = |role: &Role| matches!(role, Role::Admin | Role::DatastoreAdmin);
-        self.lets_in() && self.each().all(|resolved| resolved.roles.iter().any(skips))
+        self.lets_in()
+            && self.each().all(|resolved| resolved.only.is_some() || resolved.roles.iter().any(skips))
     }
 
     /// The rights that the roles grant on an object of this kind.
@@ -67,14 +70,17 @@ impl Resolved {
         let rights = |resolved: &Resolved| {
             let first =
                 resolved.of_project.iter().fold(AccessMask::NONE, |rights, name| rights | more_of(name));
-            resolved.roles.iter().fold(first, |rights, role| rights | rights_of(*role, kind))
+            let all = resolved.roles.iter().fold(first, |rights, role| rights | rights_of(*role, kind));
+            resolved.only.map_or(all, |only| all & only)
         };
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
     }
 
     /// The privileges of administration that the roles give.
     pub(crate) fn privileges(&self) -> Privileges {
-        let of = |resolved: &Resolved| match resolved.roles.contains(&Role::NoAccess) {
+        let has_none =
+            |resolved: &Resolved| resolved.only.is_some() || resolved.roles.contains(&Role::NoAccess);
+        let of = |resolved: &Resolved| match has_none(resolved) {
             true => Privileges::NONE,
             false => resolved.roles.iter().fold(Privileges::NONE, |all, role| all | role.privileges()),
         };
@@ -323,8 +329,31 @@ fn walk(
         resolved.roles.sort_unstable();
         resolved.roles.dedup();
     }
+    if let Some(place) = &principal.link {
+        of_token = at_link(place, principal, path);
+    }
     of_owner.of_token = principal.narrowed_to.is_some().then(|| Box::new(of_token));
     Ok(of_owner)
+}
+
+/// The rights of a link on a path. A guest can read the shared file, or the shared folder and everything below it; or can add files to the shared
+/// folder, and nothing else. On the directories above the place, a guest can only traverse. Elsewhere, a link gives nothing.
+fn at_link(place: &LinkPlace, principal: &Principal, path: &str) -> Resolved {
+    let node = RolePath::of(&place.datastore, &place.path).to_string();
+    let is_below = |one: &str, other: &str| {
+        one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let (is_inside, is_above) = (is_below(path, &node), is_below(&node, path));
+    let (role, only) = match place.rights {
+        LinkRights::Read if is_inside => (Role::DatastoreReader, AccessMask::READ),
+        LinkRights::Drop if path == node => {
+            (Role::DatastoreBackup, AccessMask::ADD_FILE.and(AccessMask::TRAVERSE))
+        }
+        LinkRights::Read | LinkRights::Drop if is_above => (Role::DatastoreReader, AccessMask::TRAVERSE),
+        LinkRights::Read | LinkRights::Drop => return Resolved::default(),
+    };
+    let to = principal.narrowed_to.map(Who::Token).into_iter().collect();
+    Resolved { roles: vec![role], node, to, only: Some(only), ..Resolved::default() }
 }
 
 /// The roles of a session for a project. These roles count only in the datastores that are bound to the project.
@@ -375,8 +404,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A node below
-/// another returned node is left out.
+/// Of the nodes strictly below a path, the nodes on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A
+/// node below another returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -11,8 +11,8 @@ use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 use std::fmt;
 
-/// One step of the decision, in a form that can be printed: the roles, entry or mode bits that were checked, whether they apply to the principal, and
-/// the rights that they grant or refuse.
+/// One step of the decision, in a form that can be printed. A step contains the roles, the entry or the mode bits that were checked. It also says
+/// whether they apply to the principal, and which rights they grant or refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step(Looked);
 

@@ -2,6 +2,7 @@
 
 mod applications;
 mod deciding;
+mod links;
 mod managing;
 mod remedies;
 mod reviewing;
@@ -152,6 +153,7 @@ pub(crate) fn alice() -> Principal {
         authid: "alice@local".parse().unwrap(),
         user: ALICE,
         narrowed_to: None,
+        link: None,
         reach: enfilade_identity::Reach::Everything,
         sid: own_sid(),
         groups: vec![STAFF],

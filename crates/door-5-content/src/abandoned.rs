@@ -3,7 +3,7 @@
 //! order to remove the object, the process locks the object.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
-use crate::emptying::empty;
+use crate::emptying::empty_while;
 use crate::file_systems::is_local;
 use crate::list::any_entry;
 use crate::names::{each_entry, reopened, reserved, servable};
@@ -35,7 +35,7 @@ impl Root {
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
             let directory = match open_beneath(self.fd(), relative, flags, Mode::empty()) {
                 Ok(directory) => directory,
-                // The directory was removed after its name was read, or it is a mount.
+                // The directory was removed after its name was read, or the directory is a mount.
                 Err(errno) if is_absent(errno) => continue,
                 Err(errno) => return Err(Refusal::io(errno, "looking through", relative)),
             };
@@ -75,7 +75,7 @@ fn clear_directory(
     each_entry(directory, |name, kind| {
         let Ok(name) = name.to_str() else { return ControlFlow::Continue(()) };
         if reserved(name) {
-            match remove(directory, name, before) {
+            match remove(directory, name, before, &|| true) {
                 Ok(true) => cleared.removed += 1,
                 Ok(false) => cleared.is_in_use = true,
                 // The object was removed already, or this server did not make it.
@@ -89,8 +89,24 @@ fn clear_directory(
     Ok(cleared)
 }
 
+/// Removes a file or directory with a reserved name in the trash if it is abandoned. `now` is in seconds since the epoch.
+pub(crate) fn remove_if_abandoned(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    now: i64,
+    keep_going: &dyn Fn() -> bool,
+) -> io::Result<bool> {
+    let before = if is_local(directory) { i64::MAX } else { now - ELSEWHERE_SECONDS };
+    remove(directory, name, before, keep_going)
+}
+
 /// Removes a file or directory with a reserved name if it is abandoned; returns whether it was abandoned.
-fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool> {
+fn remove(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    before: i64,
+    keep_going: &dyn Fn() -> bool,
+) -> io::Result<bool> {
     let file = open_beneath(directory, name, NODE_FLAGS, Mode::empty())?;
     let found = fstat(&file)?;
     if found.st_ctime >= before || is_in_use(&file) {
@@ -98,7 +114,7 @@ fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool
     }
     match FileType::from_raw_mode(found.st_mode) {
         FileType::Directory => {
-            empty(file.as_fd())?;
+            empty_while(file.as_fd(), keep_going)?;
             unlinkat(directory, name, AtFlags::REMOVEDIR)?;
         }
         _ => unlinkat(directory, name, AtFlags::empty())?,

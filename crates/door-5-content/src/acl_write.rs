@@ -1,6 +1,6 @@
 //! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba also stores ACLs. If this
-//! process may not write to `security.`, the attribute has the same name in `user.`. If an object has both attributes, the attribute in `security.`
-//! counts, because only privileged processes can write it.
+//! process may not write to `security.`, it writes the ACL to the attribute of the same name in `user.`. If an object has both attributes, the
+//! attribute in `security.` counts, because only privileged processes can write this attribute.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -42,8 +42,8 @@ pub fn set_acl_as_operator(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal>
 /// Writes the first ACL of a datastore's root directory.
 ///
 /// # Refuses
-/// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when it has an
-/// ACL.
+/// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when the
+/// directory has an ACL.
 pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     let node = root.find(&StorePath::root(), Blocking)?;
     if anything_in(&node)? {
@@ -111,7 +111,7 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
     }
     match set_acl_attribute(node, ours, acl, properties) {
         Ok(()) => {
-            // The ACL in `user.` is removed. Otherwise it would apply again after a program removed the ACL in `security.`.
+            // The ACL in `user.` is removed. Otherwise the ACL in `user.` would apply again after a program removed the ACL in `security.`.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }

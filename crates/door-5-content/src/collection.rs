@@ -32,7 +32,7 @@ pub fn make_collection<E: From<Refusal>>(
 }
 
 /// Deletes `target`, a file or an empty directory with this name. `judge` is the caller's last check. `judge` runs under the mutex for name changes,
-/// right before the deletion. Abandoned uploads and copies in a directory are deleted with it.
+/// right before the deletion. Abandoned uploads and copies in a directory are deleted together with the directory.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory with any entry, even an entry that no

@@ -42,6 +42,9 @@ mod abandoned;
 mod relocate;
 mod properties;
 mod locks;
+mod items;
+mod trash;
+mod kept_upload;
 mod quota;
 mod refuse;
 
@@ -53,6 +56,8 @@ pub use acl_propagation::{Outcome, Propagator, propagate_acl, propagate_acl_bene
 pub use acl_read::AclPlace;
 pub use acl_write::{acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
+pub use items::ItemId;
+pub use kept_upload::{KeptUpload, UploadRecord};
 pub use list::{Entry, Listing, list};
 pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
 pub use names::{LookedAt, NamesMemo, can_be_shown};
@@ -67,6 +72,7 @@ pub use refuse::{CODES, Refusal};
 pub use relocate::{Draft, EntryRef, Relocated, copy_properties, rename};
 pub use reserved::{Reserved, ReservedPaths, real_path};
 pub use root::{Root, Usage};
+pub use trash::{ThrownAway, TrashRecord, Trashed, restore, throw_away};
 pub use tree_budget::TreeBudget;
 pub use tree_walk::{Directory, Failed, In, Member, Met, TreePath, TreeWalk, Unopened};
 pub use upload::Upload;

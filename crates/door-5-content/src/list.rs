@@ -113,7 +113,7 @@ impl Listing {
         at: LookedAt<'_>,
     ) -> Result<Option<Rank>, Refusal> {
         self.reading = Reading::begin();
-        // Changes that are reported from here on count for every name.
+        // All names are read after this point, so a change that is reported after this point is noticed for every name.
         self.note_events(at);
         let mut first = FirstNames::new(at_most, after);
         while !self.reading.is_over() {
@@ -177,8 +177,8 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, for entries whose metadata was not read. To open the entries would take twice as long as to read the ACLs by name. If no
-    /// change of an entry was reported, its name still leads to the object that was listed. The ACLs of all other entries stay unread. An entry
+    /// Reads ACLs by name, for entries without metadata. To open the entries would take twice as long as to read the ACLs by name. If no change of an
+    /// entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays unread. An entry
     /// without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
@@ -235,8 +235,8 @@ impl Listing {
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], but each entry whose metadata has to be read is opened with [`Listing::look`], which also reads the ACL of the
-    /// entry.
+    /// As [`Listing::next_batch`], but if the metadata of an entry has to be read, the entry is opened with [`Listing::look`], which also reads the
+    /// ACL of the entry.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].

@@ -61,7 +61,7 @@ pub struct Lock {
     pub datastore: DatastoreName,
     /// The locked path.
     pub path: StorePath,
-    /// Whether the path is that of a directory.
+    /// Whether the path is the path of a directory.
     pub is_directory: bool,
     /// Whether everything beneath the path is locked, too (`Depth: infinity`).
     pub is_deep: bool,
@@ -122,7 +122,7 @@ pub struct LockAsk {
     pub datastore: DatastoreName,
     /// The path to lock.
     pub path: StorePath,
-    /// Whether the path is that of a directory.
+    /// Whether the path is the path of a directory.
     pub is_directory: bool,
     /// Whether everything beneath the path is to be locked, too (`Depth: infinity`).
     pub is_deep: bool,
@@ -183,7 +183,7 @@ impl<'s> Locks<'s> {
         Ok(found?)
     }
 
-    /// The locks that conflict with the requested one.
+    /// The locks that conflict with the requested lock.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when the locks cannot be read.

@@ -7,7 +7,7 @@
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
-use crate::temporary::RESERVED;
+use crate::temporary::{RESERVED, TRASH, UPLOADS};
 use crate::watch::Watch;
 use enfilade_facts::{Held, Memo, MemoKey, MemoSeed, Weigh};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -51,7 +51,7 @@ impl LookedAt<'_> {
 /// The names from one read of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// All names, one after the other.
+    /// All names, concatenated without separators.
     text: String,
     each: Vec<NameEnd>,
     /// The position of the next names in the directory; `None` at the end of the directory.
@@ -252,7 +252,9 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
 /// Whether a URL can contain a name on a disk. The name must be UTF-8 without backslashes and control characters, and must not begin with the prefix
 /// of the server's own names. Also returns true for `.`, `..` and the server's own names, which are left out for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
-    let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
+    let is_own =
+        |name: &str| matches!(name, "." | "..") || reserved(name) || [TRASH, UPLOADS].contains(&name);
+    let is_fine = |name: &str| is_own(name) || entry_name(name).is_ok();
     std::str::from_utf8(name).is_ok_and(is_fine)
 }
 

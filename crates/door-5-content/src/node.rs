@@ -136,7 +136,7 @@ impl Node {
         Ok(Node { meta, file, tree })
     }
 
-    /// The same descriptor, with metadata that this function reads.
+    /// A node with the same descriptor, and with the present metadata of the object, which this function reads.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.

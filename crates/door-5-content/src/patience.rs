@@ -6,7 +6,7 @@ pub trait Patience: Copy {
     /// Whether a call may wait.
     const MAY_WAIT: bool;
 
-    /// The result of a call for a value of type `T`.
+    /// The result type of a call that yields a value of type `T`.
     type Of<T>;
 
     /// Makes the result of a call from a value that is ready.

@@ -78,8 +78,8 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process itself may set them. Returns whether the group is right. The helper is not asked, because this
-    /// process could not change the mode of a file of another user.
+    /// Sets owner and group, as far as this process itself may set them. Returns whether the file now has the right group. The helper is not asked,
+    /// because this process could not change the mode of a file of another user.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {

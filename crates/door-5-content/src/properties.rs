@@ -1,5 +1,6 @@
 //! Dead properties (RFC 4918 §4.1): values that clients store with a file or directory, and that the server returns unchanged. All properties of an
-//! object are in one extended attribute. So they change all at the same time or not at all, and move with the object.
+//! object are in one extended attribute. So one write changes all properties of the object, or none of them. When the object moves, its properties
+//! move, too.
 
 use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;

@@ -44,7 +44,7 @@ impl Fill {
         Ok(bytes)
     }
 
-    /// The used bytes, including those of running uploads. If the bytes were not counted yet, this method counts them now.
+    /// The used bytes, including the bytes of running uploads. If the bytes were not counted yet, this method counts them now.
     ///
     /// # Refuses
     /// As [`Fill::count`].
@@ -133,9 +133,10 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The total bytes of the files beneath a root. Files with a path that no request can contain are left out.
+/// The total bytes of the files beneath a root, including the files in the trash. Files with a path that no request can contain are left out.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
-    let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
+    let (budget, top, mut bytes) =
+        (TreeBudget::unlimited(), StorePath::root(), root.trash_bytes()?.saturating_add(root.kept_bytes()?));
     let mut walk = TreeWalk::begin(&budget);
     walk.enter_as_operator(top.clone(), root.find(&top, Blocking)?, ())?;
     while let Some((directory, entry)) = walk.next_unopened()? {

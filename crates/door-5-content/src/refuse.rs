@@ -210,6 +210,11 @@ impl Refusal {
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
+    /// Whether an upload to this path is running.
+    pub fn is_about(&self, path: &impl Display) -> bool {
+        matches!(self, Refusal::Uploading(of) if *of == path.to_string())
+    }
+
     /// Makes the refusal for a failed lookup of `name`. A link, another file system, or a name that is too long counts as absent.
     pub(crate) fn lookup(errno: Errno, name: &str) -> Self {
         match errno {

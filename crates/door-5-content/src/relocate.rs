@@ -63,10 +63,10 @@ impl Relocated {
     }
 
     /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
-    /// name. The replaced object then gets a free name in the same directory, which is returned.
+    /// name. The replaced object then gets a free name in the same directory, and this name is returned.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when no object was replaced and the names are taken; [`Refusal::Io`] when the kernel refuses.
+    /// [`Refusal::ChangedMeanwhile`] when no object was replaced, and another process took one of the names; [`Refusal::Io`] when the kernel refuses.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
         // The names stay reserved until this thread has unlocked the mutex for name changes.
         let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
@@ -184,7 +184,7 @@ pub fn rename<E: From<Refusal>>(
     relocate(target, from, to, replaced.map(|(_, node)| node), judge, still_there)
 }
 
-fn right_to_make(kind: NodeKind) -> AccessMask {
+pub(crate) fn right_to_make(kind: NodeKind) -> AccessMask {
     match kind {
         NodeKind::File => AccessMask::ADD_FILE,
         NodeKind::Directory => AccessMask::ADD_SUBDIRECTORY,

@@ -35,7 +35,7 @@ pub struct Usage {
 }
 
 impl Root {
-    /// Opens a datastore's directory. The ACLs in the datastore have this dialect. Links in `path` itself are followed, because the operator
+    /// Opens a datastore's directory. `acls` is the dialect of the ACLs in the datastore. Links in `path` itself are followed, because the operator
     /// configured the path. The server compares the opened directory, and not `path`, with the reserved paths.
     ///
     /// # Refuses

@@ -15,6 +15,12 @@ use rustix::io::{self, Errno};
 /// The prefix of every reserved name.
 pub(crate) const RESERVED: &str = ".enfilade-";
 
+/// The name of the directory of the trash (`trash.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can contain it.
+pub(crate) const TRASH: &str = ".enfilade-trash";
+
+/// The name of the directory of unfinished uploads (`kept_upload.rs`), like [`TRASH`].
+pub(crate) const UPLOADS: &str = ".enfilade-uploads";
+
 /// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
 const TRIES_MAX: usize = 4;
 
@@ -120,6 +126,12 @@ impl Temporary {
         Ok(())
     }
 
+    /// Replaces the empty file by the file with this name in another directory, which gets the reserved name. The caller must hold the mutex for name
+    /// changes.
+    pub(crate) fn take_in(&self, directory: &Node, name: &str) -> io::Result<()> {
+        io::retry_on_intr(|| renameat(directory.fd(), name, self.directory.fd(), &*self.name))
+    }
+
     /// Marks the object as content: the object is not removed when this value is dropped.
     pub(crate) fn keep(&mut self) {
         self.to_remove = false;
@@ -223,7 +235,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Locks an object that will get a reserved name. The lock prevents that another process treats the object as abandoned.
+/// Locks an object that will get a reserved name. Because of the lock, no other process treats the object as abandoned.
 pub(crate) fn lock(node: &Node) {
     // Errors are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in use.
     let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);

@@ -6,6 +6,7 @@ mod finding;
 mod listing;
 mod names;
 mod racing;
+mod trash;
 mod trees;
 mod uploads;
 

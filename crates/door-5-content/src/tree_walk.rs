@@ -4,8 +4,8 @@
 //! A tree walk yields each member of a directory once, and then the end of the directory. A tree walk enters a directory only if the caller passes
 //! the permit to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
 //!
-//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges one batch of members after the
-//! other, and keeps one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and
+//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges the members in batches, and
+//! keeps one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and
 //! `abandoned.rs` removes the temporary objects of killed processes. `emptying.rs` and `abandoned.rs` need names that no tree walk yields: reserved
 //! names, and names that no path can contain.
 
@@ -78,7 +78,7 @@ pub enum Met<P> {
     Unserved,
     /// Something failed.
     Failed {
-        /// The step that failed. It says how the tree walk goes on.
+        /// The step that failed. The step determines how the tree walk goes on.
         what: Failed,
         /// The path of the entry or directory that failed.
         path: P,
@@ -140,7 +140,8 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
         Ok(())
     }
 
-    /// Enters a directory without a permit: for the operator of the machine, whose process the kernel checks, and for the server's own tasks.
+    /// Enters a directory without a permit: for the operator of the machine, and for the server's own tasks. The kernel checks the rights of the
+    /// operator's process.
     ///
     /// # Refuses
     /// [`Refusal::WrongKind`] for a file.
@@ -221,7 +222,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     }
 
     /// The next entry and its directory; `None` at the end of the tree walk. The entry is not opened. This method returns only kinds and sizes, and
-    /// makes one system call for each file. [`TreeWalk::next`] makes four. The budget does not apply here.
+    /// makes one system call for each file. [`TreeWalk::next`] makes four system calls for each file. The budget does not apply here.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read; the next call goes on in the same directory.

@@ -32,7 +32,7 @@ pub struct Upload {
 /// The effect of finishing an upload.
 #[derive(Debug)]
 enum Fate {
-    New,
+    New { from_start: Inheritance },
     Replaces { target: Node, preserved: Box<Preserved> },
 }
 
@@ -88,8 +88,8 @@ impl Upload {
         from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
-        // Whether the name is free is checked here, because otherwise a client could send a whole file before the upload is refused. It is checked
-        // again when the upload is finished.
+        // This code checks whether the name is free, because otherwise a client could send a whole file before the upload is refused. The name is
+        // checked again when the upload is finished.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
@@ -99,7 +99,13 @@ impl Upload {
     fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
         acl_write::apply_initial_acl(&file, from_start)?;
-        Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
+        Ok(Upload {
+            temporary,
+            file,
+            name: name.to_owned(),
+            bytes: 0,
+            fate: Fate::New { from_start: from_start.clone() },
+        })
     }
 
     /// [`Upload::replace`] without the check of the permit.
@@ -200,6 +206,22 @@ impl Upload {
             .map_err(|errno| Refusal::io(errno, "setting the time of", &self.name))
     }
 
+    /// Gives another file the ACL, the owner and the attributes of this upload.
+    pub(crate) fn prepare(&self, file: &Node) -> Result<(), Refusal> {
+        match &self.fate {
+            Fate::New { from_start } => acl_write::apply_initial_acl(file, from_start),
+            Fate::Replaces { preserved, .. } => preserved.give(file),
+        }
+    }
+
+    /// Puts another file with `bytes` bytes in the place of the uploaded file. The caller must hold the mutex for name changes.
+    pub(crate) fn take_in(&mut self, from: (&Node, &str), file: Node, bytes: u64) -> Result<(), Refusal> {
+        let taken = self.temporary.take_in(from.0, from.1);
+        taken.map_err(|errno| Refusal::io(errno, "moving", from.1))?;
+        (self.file, self.bytes) = (file, bytes);
+        Ok(())
+    }
+
     pub(crate) fn file(&self) -> &Node {
         &self.file
     }
@@ -234,7 +256,7 @@ impl Upload {
         file.sync()?;
         let directory = temporary.place().clone();
         match fate {
-            Fate::New => {
+            Fate::New { .. } => {
                 let turn = directory.turn().take();
                 judge()?;
                 turn.may_change(&directory, &name)?;
@@ -260,9 +282,8 @@ const RENEWALS_MAX: usize = 4;
 
 /// Puts the new file in the place of the old file, `target`. When the upload began, the ACL of the old file was copied to the new file. If a client
 /// changed the ACL of the old file during the upload, the new file must get the changed ACL. So the ACL of `target` is compared with the copied ACL
-/// just before the rename. The ACL is compared once more just after the rename, because
-/// another process may have changed the ACL between the comparison and the rename. A later change is refused, because the old file has no name any
-/// more ([`acl_write::set_acl`]).
+/// just before the rename. The ACL is compared once more just after the rename, because another process may have changed the ACL between the
+/// comparison and the rename. A later change is refused, because the old file has no name any more ([`acl_write::set_acl`]).
 fn replace<E: From<Refusal>>(
     mut temporary: Temporary,
     file: &Node,

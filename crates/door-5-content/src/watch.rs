@@ -2,10 +2,10 @@
 //! changes, the server need not read an entry's metadata to know the entry's state: until a change is reported, the state stays the same.
 //!
 //! When a system call changes an object, the kernel reports the change before the system call returns. So [`Watch::drain`] receives the reports of
-//! all changes that were made before it was called. Each event gets a number. Inodes whose numbers have the same low bits share a slot, which
-//! contains the number of the last event about any of these inodes. An object's [`Version`] contains its file system and the number in its slot. The
-//! kernel reports removals, too, so a new object with the number of a removed inode has another version. The kernel also reports mounts, because a
-//! mount hides the object at the mount point. After a mount, every object has another version.
+//! all changes that were made before it was called. Each event gets a number. If the numbers of several inodes have the same low bits, these inodes
+//! share a slot. The slot contains the number of the last event about any of these inodes. An object's [`Version`] contains its file system and the
+//! number in its slot. The kernel reports removals, too, so a new object with the number of a removed inode has another version. The kernel also
+//! reports mounts, because a mount hides the object at the mount point. After a mount, every object has another version.
 
 use crate::capable::no_help;
 use enfilade_access::Version;

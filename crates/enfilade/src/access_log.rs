@@ -51,9 +51,9 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// The reason why the line of an event is left out; `None` if the line is written. Any client can send requests over plain HTTP, and cause
-    /// refusals without a valid credential. So the number of such lines is limited. Failed logins have a separate limit, because a flood of other
-    /// refusals must not hide them. The delay after failed logins keeps each address far below this limit.
+    /// The reason why the line of an event is left out; `None` if the line is written. Without a valid credential, any client can send requests over
+    /// plain HTTP, and cause refusals. So the number of lines for these two kinds of events is limited. Failed logins have a separate limit, because
+    /// a flood of other refusals must not hide failed logins. The delay after failed logins keeps each address far below the limit for failed logins.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);
@@ -223,7 +223,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// Drops all events. This is for commands that ask the doors but serve no client.
+/// An audit that drops all events, for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

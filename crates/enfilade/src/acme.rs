@@ -81,7 +81,8 @@ pub(crate) fn bundle(config: &Config, data: &Path) -> Option<PathBuf> {
     Some(directory.join(format!("acme-{}", self_made::file_of(first))))
 }
 
-/// Whether an authority may validate names with handshakes. A member of a fleet also answers the challenges of certificates that other members order.
+/// Whether this server answers handshakes with which an ACME authority validates names. A member of a fleet also answers the challenges of
+/// certificates that other members order.
 pub(crate) fn is_asked(home: &Home) -> bool {
     home.config.tls.acme.is_some() || home.facts.server.is_some()
 }
@@ -176,7 +177,7 @@ impl Client {
             Some(fleet) => match fleet.take(is_asked).await {
                 Ok(Some(taken)) => Some(taken),
                 Ok(None) => return Ok(()),
-                // This is not a failure at the authority, so the next check tries again.
+                // This error is not a failure at the authority. So it does not count as a failure, and the next check tries again.
                 Err(why) => {
                     output::note(&format!(
                         "warning: this member cannot order the certificate for {} now: {why:#}",
@@ -256,7 +257,8 @@ impl Client {
         Ok(())
     }
 
-    /// The kind of challenge for the next attempt. It is the kind that worked last. After each failure, it is the next kind in the list.
+    /// The kind of challenge for the next attempt: the kind with which an attempt succeeded last. After each failure, the next kind in the list is
+    /// used.
     fn kind(&self, failures: usize) -> Challenge {
         let worked = Record::read(&self.data).challenge;
         let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);

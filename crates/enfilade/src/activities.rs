@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// The interval at which the records of the users' activity are adapted to the configuration. In the same step, each user without such a record gets
-/// one.
+/// The interval at which the records of the users' activity are adapted to the configuration. In the same step, each user without a record of
+/// activity gets such a record.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;
@@ -36,7 +36,8 @@ pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
         rules: home.passwords.clone(),
     };
     let (logins, queue) = sync_channel(QUEUE);
-    // If users do not become inactive, no login is recorded. Without this sender, the thread ends after it has adapted the records once.
+    // If users do not become inactive, no login needs to be recorded, so the sender of the queue is dropped. Then the thread adapts the records once
+    // and ends.
     let logins = (home.passwords.inactive_days != 0).then_some(logins);
     let writer = activities.clone();
     std::thread::Builder::new().name("logins".into()).spawn(move || writer.write(&queue))?;

@@ -1,4 +1,5 @@
-//! Makes backups of a whole installation (facts, keys, certificates, configuration). A command or the server uses this module.
+//! Makes backups of a whole installation (facts, keys, certificates, configuration), for the command `enfilade backup` and for the scheduled backups
+//! of a server.
 
 mod parts;
 pub(crate) mod schedule;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file in a backup that contains the records of the store (the facts).
 pub(crate) const FACTS: &str = "facts.backup";
-/// The maximum number of attempts to make a backup. An attempt fails if keys or certificates are replaced while it runs.
+/// The maximum number of attempts to make a backup. An attempt fails if keys or certificates are replaced during the attempt.
 const TRIES: usize = 5;
 
 /// The place where a backup is written.
@@ -70,8 +71,8 @@ impl Made {
 /// Makes a backup. `more` returns further files for the backup. `progress` gets the number of records that were read from the store, and the number
 /// of all records.
 ///
-/// All other files are read once before and once after the records of the store are copied. A file must have the same content both times, because all
-/// parts of the backup must be from the same moment.
+/// The records of the store are copied once. All other files are read twice: before and after this copy. A file must have the same content both
+/// times, because all parts of the backup must be from the same moment.
 pub(crate) fn make(
     installation: &Installation,
     lmdb: &Lmdb,
@@ -108,7 +109,8 @@ fn try_to_make(
     let Parts { mut items, outside, left_out } = Parts::of(installation)?;
     items.extend(more()?);
     let now = clock::now().unix_seconds;
-    // The records are collected in an unnamed file in the data directory. So an encrypted backup leaves no readable copy at another place.
+    // The records are collected in an unnamed file in the data directory. So if the backup is encrypted, no readable copy of the records remains
+    // outside the data directory.
     let facts = Gathered::of(&|look| lmdb.with_view(look), &installation.data, now, progress)
         .context("the records of the store (the facts) cannot be copied")?;
     refuse_missing(installation, lmdb, &items)?;
@@ -135,7 +137,7 @@ pub(crate) fn key_files(installation: &Installation) -> Result<Vec<Item>, Backup
     Ok(items.into_iter().filter(|item| item.entry.path.starts_with("keys/")).collect())
 }
 
-/// The files that people edit and from which the facts have records. A backup must contain each of these files.
+/// The edited files from which records in the store were mirrored. A backup must contain each of these files.
 pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
     Ok(rows.into_iter().map(|(file, _)| file).collect())
@@ -150,7 +152,8 @@ pub(crate) fn missing<'e>(
     followed.into_iter().filter(is_missing).collect()
 }
 
-/// Refuses a backup without a file that the server has read, because after a restore the content of that file would be lost.
+/// Refuses a backup that lacks a followed file from which the store has records, or the configuration file. After a restore of such a backup, the
+/// content of that file would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);
     let entries = items.iter().map(|item| &item.entry);

@@ -32,7 +32,8 @@ use told::{TOLD_MAX, listed, unusable, warn};
 /// The maximum number of parsed keys in memory. Each key takes about 4 KiB.
 const HOT_MAX: usize = 16_384;
 
-/// The files of the configured certificates, and their parsed keys. Several snapshots of the certificates use the same `Keeper`, one after the other.
+/// The files of the configured certificates, and their parsed keys. When a file changes, the server makes a new snapshot of the certificates, but the
+/// new snapshot uses the same `Keeper`.
 pub(crate) struct Keeper {
     pub(crate) files: CertificateFiles,
     /// The part of the configuration from which the `Keeper` was created: the directory or crt-list of certificates, and the directory of issuers.
@@ -135,8 +136,8 @@ impl Keeper {
         self.files.verify(certificates, threads(), done)
     }
 
-    /// The TLS configuration for a handshake. It comes from the memo, or is read now, in a thread for blocking work. Handshakes that need the same
-    /// file at the same time share one read.
+    /// The TLS configuration for a handshake, from the memo. If the memo does not contain the configuration, a thread for blocking work reads the
+    /// files. Handshakes that need the same file at the same time share one read.
     pub(crate) async fn config(self: &Arc<Self>, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let key = self.memo.key(permit, &self.digest);
         if let Some(ready) = self.memo.get(key).filter(|ready| ready.is_good(clock::now().unix_seconds)) {

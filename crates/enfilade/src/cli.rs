@@ -12,6 +12,7 @@ mod import;
 mod quantity;
 mod reference;
 pub(crate) mod keystone;
+mod links;
 pub(crate) mod revoke;
 mod setup;
 mod times;
@@ -24,6 +25,7 @@ pub(crate) use datastores::Datastore;
 pub(crate) use facts::Facts;
 pub(crate) use fleet::Fleet;
 pub(crate) use import::Import;
+pub(crate) use links::Link;
 pub(crate) use quantity::Quantity;
 pub(crate) use reference::Subject;
 pub(crate) use setup::Setup;
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// API tokens
     #[command(subcommand)]
     Token(Token),
+    /// Links with which users share files and folders
+    #[command(subcommand)]
+    Link(Link),
     /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),
@@ -509,13 +514,14 @@ pub(crate) struct Explain {
     pub(crate) project: Option<String>,
 }
 
-/// Makes the group of the options that change a record. The command needs at least one of these options. Otherwise the command would report a change
-/// although it made none.
+/// Makes the [`ArgGroup`] of the options that change a record. The command needs at least one of these options. Otherwise the command would report a
+/// change although it made none.
 fn changes<const N: usize>(options: [&'static str; N]) -> ArgGroup {
     ArgGroup::new("changes").args(options).required(true).multiple(true)
 }
 
-/// Parses the path of a role. If the text is only the name of a datastore, the error contains the path that the user probably meant.
+/// Parses the path of a role. If the text is only the name of a datastore, or begins with `/applications/`, the error contains the path that the user
+/// probably meant.
 fn role_path(text: &str) -> Result<RolePath, String> {
     text.parse::<RolePath>().map_err(|why| {
         let meant = match text.strip_prefix("/applications/") {

@@ -92,7 +92,7 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     })
 }
 
-/// As [`of_server`]. `is_current` returns whether the mirrored records are current.
+/// As [`of_server`], but `is_current` decides whether the mirrored records are current.
 pub(crate) fn reading_mirror(is_current: impl Fn(&Clocks) -> bool + Send + Sync + 'static) -> Clock {
     let ahead = Ahead::new();
     Arc::new(move || {

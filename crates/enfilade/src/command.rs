@@ -23,6 +23,7 @@ mod integrate;
 mod judge;
 mod keys;
 mod keystone;
+mod links;
 mod revoke;
 mod roles;
 mod sessions;
@@ -80,7 +81,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bootstrap(new) => {
             return keystone::bootstrap(new.clone(), cli.data, cli.config.as_deref(), json);
         }
-        // The questions come before a data directory is created.
+        // `setup` asks the user its questions before it creates a data directory.
         Command::Setup(options) => {
             return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }
@@ -162,6 +163,7 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
         Command::Group(command) => groups::run(home, command, json)?,
         Command::Role(command) => roles::run(home, command, json)?,
         Command::Token(command) => tokens::run(home, command, json)?,
+        Command::Link(command) => links::run(home, command, json)?,
         Command::Keys(command) => return keys::run(home, command, json),
         Command::Datastore(command) => datastores::run(home, command, json)?,
         Command::Application(command) => applications::run(home, command, json)?,

@@ -1,6 +1,7 @@
 //! Reads `enfilade.toml`, and applies the environment variables, which override the file. An unknown key is an error. The error suggests the most
 //! similar known key.
 
+mod datastore_names;
 mod fleet;
 mod keys;
 mod lost;
@@ -19,10 +20,13 @@ use crate::owner::uid_of;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, FernetKeys, IndexUse, LimitModel, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
+use enfilade_passage::TrashTerms;
 use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
 use fleet::MemberAddress;
-use keys::{Access, Backup, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges};
+use keys::{
+    Access, Backup, Console, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -40,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) passwords: Passwords,
     pub(crate) access: Access,
     pub(crate) datastores: Datastores,
+    pub(crate) console: Console,
     pub(crate) decisions: Decisions,
     pub(crate) privileges: Privileges,
     pub(crate) operations: Operations,
@@ -139,8 +144,17 @@ impl Config {
     }
 }
 
+impl Console {
+    /// The terms of the trash.
+    pub(crate) fn trash(&self) -> TrashTerms {
+        let without = self.no_trash.as_ref().map(|names| names.0.clone()).unwrap_or_default();
+        TrashTerms { days: self.trash_days.into(), without }
+    }
+}
+
 impl Decisions {
-    /// The numbers of the users with processes that may ask for decisions on the Unix sockets.
+    /// The user numbers (UIDs) of the users in `[decisions] users`; without this key, the user of this process. Only processes of these users may ask
+    /// for decisions over the Unix sockets.
     ///
     /// # Errors
     /// When this machine has no user with one of the names.
@@ -189,14 +203,14 @@ impl From<Bounds> for BTreeMap<String, u64> {
     }
 }
 
-/// The names of all keys, including the limits. For each key, when a change takes effect.
+/// All keys, including the limits. Each item contains the name of a key, and the time at which a change of the key takes effect.
 fn keys() -> impl Iterator<Item = (String, Effect)> {
     let limits = LIMITS.iter().map(|row| (format!("limits.{}", row.key), Effect::Restart));
     KEYS.iter().map(|key| (format!("{}.{}", key.section, key.name()), key.effect)).chain(limits)
 }
 
 impl Config {
-    /// The keys with another value in `changed` that take effect only after a restart.
+    /// The keys that have another value in `changed`, and that take effect only after a restart.
     pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
@@ -207,7 +221,7 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
-    /// Makes relative paths absolute. They are relative to the directory of the configuration file, and not to the working directory.
+    /// Makes relative paths absolute. A relative path begins at the directory of the configuration file, and not at the working directory.
     fn begin_paths_at(&mut self, directory: &Path) {
         let Config { tls, identity, facts, fleet, .. } = self;
         let paths = [
@@ -352,7 +366,7 @@ fn parse_file(text: &str) -> anyhow::Result<Config> {
     }
 }
 
-/// A configuration that sets only this key. So its value is checked independently of the other values.
+/// A configuration that sets only this key. With this configuration, the value of the key is checked independently of all other keys.
 fn alone(section: &str, key: &str, value: &toml::Value) -> Result<Config, String> {
     let keys = toml::Table::from_iter([(key.to_owned(), value.clone())]);
     let table = toml::Table::from_iter([(section.to_owned(), keys.into())]);

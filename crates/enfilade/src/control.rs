@@ -182,8 +182,8 @@ pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
     ask_all(data, &Question::Limits)
 }
 
-/// The directories, each by device and inode, in which all running servers of the data directory can open content. `None` if they can open content in
-/// all directories.
+/// The directories, each by device and inode, in which every running server of the data directory can open content. Servers that can open content in
+/// all directories are ignored. `None` if no running server limits these directories, or if the servers cannot be asked.
 pub(crate) fn openable(data: &Path) -> Option<BTreeSet<(u64, u64)>> {
     let servers = limits(data).unwrap_or_default();
     let openable = servers.into_iter().filter_map(|server| server.openable);

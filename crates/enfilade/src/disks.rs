@@ -1,8 +1,7 @@
 //! The space of the file systems of the data directory and of the datastores, for the metrics.
 //!
-//! A file system that does not answer, such as the file system of a dead NFS server, blocks the thread that calls statvfs(2). So a separate thread
-//! makes the call for each directory, one directory after the other. If a call does not return in time, the next call for the same directory is made
-//! only after it has returned.
+//! A file system that does not answer, such as the file system of a dead NFS server, blocks the thread that calls statvfs(2). So for each directory,
+//! a new thread makes the call. If a call does not return in time, no further call for the same directory is made until this call has returned.
 
 use crate::home::Home;
 use enfilade_faces::{DATASTORES_SHOWN_MAX, Disk, Faces};
@@ -38,7 +37,7 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
 }
 
 /// The directories of the file systems to read. If the file system of a datastore is not mounted, the directory of the datastore is left out, because
-/// it is then in another file system.
+/// without the mount the directory belongs to another file system.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);

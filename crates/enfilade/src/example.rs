@@ -33,7 +33,7 @@ pub(crate) fn authority(home: &Home) -> Option<PathBuf> {
 
 fn authority_in(directory: &Path) -> Option<PathBuf> {
     let certificate = directory.join("localhost.crt");
-    // If the bundle is missing, the server sends another certificate. A client that trusts only this certificate refuses the other certificate.
+    // If `localhost.pem` is missing, the server sends another certificate. A client that trusts only `localhost.crt` refuses that other certificate.
     let is_served = certificate.exists() && directory.join("localhost.pem").exists();
     (is_served || !directory.exists()).then_some(certificate)
 }
@@ -80,7 +80,7 @@ fn path_of(datastore: Option<&DatastoreName>) -> String {
 enum First {
     /// This user or token can log in and list this datastore, or the list of datastores.
     Listing(Authid, Option<DatastoreName>),
-    /// This user or token can log in, but may not list this datastore. No user or token was found that may list it.
+    /// This user or token can log in, but may not list this datastore. No user or token was found that may list the datastore.
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
@@ -99,7 +99,7 @@ enum First {
 enum Sought {
     /// An administrator, if possible.
     Administrator,
-    /// Another user than `root@pam`, if possible. After an import, such a request shows that the users of the old server can log in.
+    /// Another user than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
     OldUser,
 }
 
@@ -119,7 +119,8 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
     let Some(datastore) = datastores.first() else { return Ok(First::Listing(login.clone(), None)) };
     let (house, hidden) = (home.house_to_ask()?, First::Hidden(login.clone(), datastore.clone()));
     let (answer, answered) = sync_channel(1);
-    // A file system that does not answer would block this thread. It must not prevent the start of a server, so another thread makes the check.
+    // A file system that does not answer would block the thread that makes the check. The check must not delay the start of a server, so another
+    // thread makes the check.
     std::thread::Builder::new().name("example".into()).spawn(move || {
         let top = StorePath::root();
         let pairs =
@@ -131,7 +132,8 @@ fn first(home: &Home, sought: Sought) -> anyhow::Result<First> {
                 drop(answer.send(First::Listing(login.clone(), Some(datastore.clone()))));
                 return;
             }
-            // Without a role, door 4 refuses. So if door 3 or 5 refuses, the user has a role, and the datastore is the reason.
+            // If the user has no role on the datastore, the answer is a refusal of door 4. So if door 3 or door 5 refuses, the user has a role, and
+            // the cause is the datastore.
             let is_of_store = |door: &&DoorAnswer| matches!(door.door, Door::Datastore | Door::Content);
             if let Some(door) = explanation.doors.last().filter(is_of_store) {
                 shut.get_or_insert_with(|| First::Shut(datastore.clone(), door.says.clone()));

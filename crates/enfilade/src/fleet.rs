@@ -103,7 +103,7 @@ impl Facts {
                     pid: std::process::id(),
                     reach,
                 };
-                // The coarse clock is not used here, because it may be late, and a proof must not count too long.
+                // The coarse clock is not used here: the coarse clock may be late, and then a proof would count too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 server.use_keys(keys.installed().map(|(id, _)| id));
@@ -147,7 +147,7 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     })
 }
 
-/// The datastores that this machine serves. If etcd does not answer, only the datastores with a home are known.
+/// The datastores that this machine serves. If etcd does not answer, this is known only for datastores with a home.
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {

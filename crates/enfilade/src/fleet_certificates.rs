@@ -86,7 +86,7 @@ impl Follower {
     }
 
     async fn look(&mut self, look: u32) -> anyhow::Result<()> {
-        // If etcd does not answer, the member refuses requests, and logs this.
+        // An error is ignored here: if etcd does not answer, the member refuses requests, and the server logs this elsewhere.
         let Ok((id, given)) = self.log.certificate_news().await else { return Ok(()) };
         // The answers are handled before the certificates, because an authority may wait for the answers.
         if let Some(ids) = self.answers.give(given).await? {

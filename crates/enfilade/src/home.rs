@@ -156,7 +156,7 @@ pub(crate) fn caller() -> String {
 
 impl Home {
     /// Opens the store and the keys of the data directory, and creates them if they are missing. Then reads the files that people edit. Refuses a
-    /// data directory whose configuration file is lost.
+    /// data directory if its configuration file is lost.
     pub(crate) fn open(installation: Installation, usage: Use) -> anyhow::Result<Home> {
         config::refuse_lost(&installation.data, installation.config_file.as_deref())?;
         let store = Arc::new(Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?);
@@ -379,8 +379,8 @@ impl Home {
         let Some(server) = self.facts.server.clone() else {
             return match self.files.is_followed() {
                 true => clock::of_server(Arc::clone(&self.store), self.files.stale_limit()),
-                // A command cannot know whether another member follows its files. So the command shows the decisions of the servers under the
-                // condition that the member follows its files.
+                // A command on this machine cannot know whether the files member still follows the edited files. So the command shows the decisions
+                // that servers make while the files member follows the files.
                 false => clock::reading_mirror(|_| true),
             };
         };
@@ -435,6 +435,7 @@ impl Home {
                 true => Penalties::new(seed()?),
             },
             accounts: Arc::new(accounts),
+            trash: self.config.console.trash(),
             limits: self.config.limits.0,
             ledger,
             locks,

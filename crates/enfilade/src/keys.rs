@@ -105,7 +105,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             if got {
                 fleet.uses_them();
             }
-            // In a fleet, only one machine deletes revocations, because the time of the deletion depends on its clock.
+            // In a fleet, only the files member deletes revocations, because the time of the deletion depends on the clock of the machine.
             if turn % PURGE_EVERY == 0 && files.is_followed() {
                 let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
                 // A failure is harmless: the deletion is tried again 10 minutes later.
@@ -127,7 +127,8 @@ fn rotate_in_fleet(
     if !is_rotation_due(keys, now, every).map_err(said)? {
         return Ok(None);
     }
-    // A key that is still needed can delay the rotation for hours. During this time, etcd is not asked.
+    // A key that is still needed can delay the rotation for hours. This check of the local keys fails during this time, so that etcd is not asked
+    // again and again.
     rotated_keys(keys, terms, now, false).map_err(said)?;
     let mut is_needed = false;
     let rotated = of_fleet.change(|keys| {
@@ -157,7 +158,7 @@ impl OfFleet {
         self.server.as_ref().inspect(|server| server.get_keys_by(std::thread::current()));
     }
 
-    /// Gets the newest keys, if this machine does not have them. Returns whether the newest keys are in the directory now.
+    /// Gets the newest keys, if this machine does not have them. Returns whether this call has put new keys into the directory.
     fn get(&mut self) -> bool {
         let (Some(server), Some(keys)) = (&self.server, &self.keys) else { return false };
         if server.lacks_keys().is_none() {

@@ -69,8 +69,8 @@ fn main() -> ExitCode {
     let cli = cli::Cli::of_process().unwrap_or_else(|why| output::end(&why));
     let (json, serves) = (cli.json, matches!(cli.command, cli::Command::Serve(_)));
     let ended = command::run(cli);
-    // If the output of a server was lost at its start, the server has already logged this and has continued. So this is not an error at the end of
-    // the server.
+    // If output was lost at the start of a server, the server has already logged the loss and has continued. So the loss is not an error when the
+    // server ends.
     let ended = match output::lost() {
         Some(why) if !serves => ended.and(Err(why)),
         _ => ended,

@@ -10,6 +10,7 @@ use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::mounts;
 use enfilade_sources::processes::{self, OwnWords};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,8 +71,7 @@ pub(crate) fn is_served(data: &Path) -> bool {
 /// How often the directories of datastores are checked. The counted usage for quotas and the warnings are never older than this interval.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts a thread that closes the open directories of datastores without active operations. The thread does this when the facts change, and
-/// periodically.
+/// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {
@@ -136,6 +136,36 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
     })?;
     Ok(())
 }
+
+/// Starts a thread that removes old items from the trash of datastores, and old unfinished uploads. Each run removes a limited number of files, so that a large trash does not
+/// keep the disks busy for long.
+pub(crate) fn expire_items(faces: &Faces) -> anyhow::Result<()> {
+    let faces = faces.clone();
+    std::thread::Builder::new().name("trash".into()).spawn(move || {
+        loop {
+            let left = Cell::new(EXPIRED_FILES_MAX);
+            let keep_going = || {
+                let now = left.get();
+                left.set(now.saturating_sub(1));
+                now > 0 && !faces.metrics().is_draining()
+            };
+            let removed = faces.house().expire_items(&keep_going);
+            if removed > 0 {
+                output::note(&format!(
+                    "removed {removed} old items from the trash and old unfinished uploads"
+                ));
+            }
+            std::thread::park_timeout(TRASH_EVERY);
+        }
+    })?;
+    Ok(())
+}
+
+/// The interval between two runs of [`expire_items`].
+const TRASH_EVERY: Duration = Duration::from_secs(600);
+
+/// The most files and directories that one run of [`expire_items`] removes. A disk that removes 1,000 files in a second is busy for 20 seconds.
+const EXPIRED_FILES_MAX: u64 = 20_000;
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
 

@@ -11,8 +11,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Refuses a user that cannot use the data directory. Only its owner, root, and the members of the group that shares the data directory can use it. A
-/// directory that does not exist is accepted.
+/// Refuses to continue if the user of this process cannot use the data directory. Only the owner of the data directory, root, and the members of the
+/// group that shares the data directory can use it. A directory that does not exist is accepted.
 pub(crate) fn check(data: &Path) -> anyhow::Result<()> {
     let meta = match std::fs::metadata(data) {
         Ok(meta) => meta,
@@ -55,8 +55,8 @@ fn unusable(data: &Path, meta: &Metadata, (own, why): (u32, Errno)) -> String {
 }
 
 /// Makes this process run as the owner of the data directory. Then the process has exactly the permissions of the server. Only root can do this. For
-/// other users, the function changes nothing. The process may have only one thread, because the system calls act on one thread, and later threads
-/// inherit its user.
+/// other users, the function changes nothing. The process may have only one thread, because the system calls change the user of only one thread.
+/// Threads that start later inherit this user.
 pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     let Ok(meta) = std::fs::metadata(data) else { return Ok(()) };
     if !geteuid().is_root() || meta.uid() == 0 {

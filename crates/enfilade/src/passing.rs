@@ -196,7 +196,7 @@ impl Others {
         }
     }
 
-    /// Keeps a connection for the next request. This happens after the response on the connection has ended.
+    /// Keeps a connection for the next request, as soon as the response on the connection has ended.
     fn keep(&self, peer: Fingerprint, mut sender: SendRequest<AskedBody>) {
         let idle = Arc::clone(&self.idle);
         tokio::spawn(async move {
@@ -299,8 +299,8 @@ pub(crate) async fn gone(mut peers: watch::Receiver<Peers>, certificate: Fingerp
     }
 }
 
-/// A body that is cut short when its process is not registered any more. The reason: a process that hangs sends nothing, and does not end the
-/// connection.
+/// The body of another process's response. The body ends with an error when that process is not registered any more. The reason: a process that hangs
+/// sends nothing, and does not end the connection.
 struct UntilGone<B> {
     body: B,
     gone: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -32,9 +32,14 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    pub(crate) fn new(faces: &Faces) -> Self {
+    /// The routers. Without the console, its routes do not exist.
+    pub(crate) fn new(faces: &Faces, has_console: bool) -> Self {
+        let is_console =
+            |routes: &[Route]| routes.iter().any(|route| route.described().first() == Some(&"/console/"));
+        let is_served = |routes: &&[Route]| has_console || !is_console(routes);
+        let main: Vec<&[Route]> = MAIN.into_iter().filter(is_served).collect();
         Routers {
-            main: Router::new(faces.clone(), &MAIN),
+            main: Router::new(faces.clone(), &main),
             operations: Router::new(faces.clone(), &OPERATIONS),
             decisions: Router::of_decisions(faces.clone(), &DECISIONS, enfilade_decision::form),
             members: Router::of_members(faces.clone(), &MEMBERS),

@@ -49,8 +49,8 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
 /// Refuses a place for the server's own files if it shares files with a datastore. `roots` are the datastores of the server with the data directory
 /// `house`. Every command that creates such a place, writes to it, or checks its configured path calls this function.
 ///
-/// A datastore that overlaps with `house` itself is ignored, because its server refuses every request for this datastore. So such a mistake in
-/// `datastore.cfg` prevents neither backups nor their restore.
+/// A datastore that overlaps with `house` itself is ignored, because the server refuses every request for this datastore. So a datastore with such a
+/// path in `datastore.cfg` prevents neither backups nor restores.
 // INVARIANT: S8. If a datastore that contains this path is added later, it is refused when it is created or opened.
 pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyhow::Result<()> {
     let found = exposed(roots, own);

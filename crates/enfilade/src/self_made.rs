@@ -1,5 +1,5 @@
 //! Certificates that Enfilade makes itself: the certificate of the local CA, and certificates for servers. The local CA signs the certificates for
-//! servers. Without a CA, they are self-signed.
+//! servers. Without a local CA, the certificates for servers are self-signed.
 
 use crate::home::{Home, make_directory};
 use anyhow::{Context, bail};
@@ -61,7 +61,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 pub(crate) struct Made {
     /// The bundle that a server uses: certificate and key.
     pub(crate) bundle: String,
-    /// The certificate that clients have to trust. It is this certificate, or the certificate of the local CA.
+    /// The certificate that clients have to trust: the certificate of the local CA, or the certificate itself if it is self-signed.
     pub(crate) trusted: String,
     /// The parsed certificate.
     pub(crate) leaf: Leaf,

@@ -87,7 +87,8 @@ pub(crate) fn run(
     useless.iter().for_each(|says| output::note(&format!("warning: configuration: {says}")));
     refuse_exposed_backups(&home.data, &home.config, enfilade_admin::roots(home.source())?)?;
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
-    // The key is checked before anything is made or served. Without the key, the server would refuse every secret of an API token as wrong.
+    // The key for the hashes of API tokens is checked before anything is made or served. Without this key, the server would refuse every secret of an
+    // API token as wrong.
     home.hash_key()?;
     if let Some(why) = token_key::lost_session_keys(&home.fernet_keys(), home.source())? {
         output::note(&format!("warning: {why}"));
@@ -136,7 +137,7 @@ struct Loaded {
     bad: Vec<BadCertificate>,
     tickets: Tickets,
     watched: Option<Watched>,
-    /// The certificates of the fleet that their directory contains.
+    /// The shared certificates of the fleet that are in their directory on this machine.
     held: Held,
 }
 
@@ -191,7 +192,7 @@ async fn serve(
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
-        Routers::new(&faces);
+        Routers::new(&faces, home.config.console.enabled);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
@@ -329,7 +330,7 @@ struct Listeners {
     plain: Vec<Listener>,
     http: Vec<TcpListener>,
     decisions: Vec<Listener>,
-    /// The users whose processes may ask for decisions on a Unix socket.
+    /// The users (UIDs) that may ask for decisions over a Unix socket.
     may_ask: Vec<u32>,
     members: Vec<TcpListener>,
 }
@@ -393,6 +394,7 @@ fn follow_everything(
     operations::follow(house)?;
     operations::look_after(faces, &home.files)?;
     operations::remove_abandoned(faces)?;
+    operations::expire_items(faces)?;
     keys::follow(home, house)?;
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
@@ -492,7 +494,8 @@ fn tell(home: &Home, settled: Option<&Settled>, json: bool, bound: &Bound) {
         settled.inspect(|made| made.was_shown(home, json));
         return;
     }
-    // A service manager gets standard output and the log in one stream. Then each line of the stream is JSON, so that programs can read it.
+    // A service manager gets standard output and the log in one stream. In this case these lines are JSON, too, so that programs can parse each line
+    // of the stream.
     let say: fn(&str) = match !output::is_for_people() && output::is_one_stream() {
         true => |line| output::note(line.trim()),
         false => output::line,

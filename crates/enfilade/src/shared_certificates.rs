@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// How often a change is tried if other members change certificates at the same time.
+/// The maximum number of attempts to make a change, if other members change certificates at the same time.
 const TRIES: u32 = 5;
 /// The file with the id of the set of certificates that is in the directory. Hidden files do not count as certificates.
 const NEWEST: &str = ".newest";
@@ -70,7 +70,7 @@ impl CertificatesOfFleet {
     /// When etcd does not answer or contains an older set, or the directory cannot be changed.
     pub(crate) async fn get(&self, log: &Log, held: &mut Held) -> anyhow::Result<()> {
         let set = log.certificate_set().await?;
-        // If etcd lost its data, the certificates stay.
+        // If etcd lost its data, the certificates on this machine stay.
         let Some(id) = set.id else { return Ok(()) };
         self.refuse_older(&set)?;
         let mut faults = BTreeMap::new();
@@ -97,7 +97,8 @@ impl CertificatesOfFleet {
         Ok(())
     }
 
-    /// Adds, replaces or removes (`None`) a certificate of the fleet. If this member has an order, also records the success of the order.
+    /// Adds, replaces or removes (`None`) a certificate of the fleet. If this member ordered the certificate from an ACME authority, `order` is this
+    /// order, and its success is recorded, too.
     ///
     /// # Errors
     /// When the certificate is too large, when etcd does not answer, or when other members change certificates or have the order.
@@ -114,7 +115,7 @@ impl CertificatesOfFleet {
             "the certificate with its chain and key has {bytes} bytes; a shared certificate may have at most {SHARED_CERTIFICATE_BYTES_MAX}"
         );
         let key = self.hash_key()?;
-        // With another key, no other member could decrypt the certificate.
+        // If the key of this machine differs from the key of the other members, no other member could decrypt the certificate.
         if let Some(shared) = log.shared_keys().await? {
             ensure!(open_keys(&key, &shared.sealed).is_ok(), "{}", self.other_key());
         }
@@ -159,7 +160,8 @@ impl CertificatesOfFleet {
         Ok((set.certificates.len(), faults))
     }
 
-    /// Shares all certificates of the directory. They are left over from an earlier fleet, when this machine begins a new fleet.
+    /// Shares all certificates in the directory. `enfilade fleet init` calls this function, because the directory may contain certificates of an
+    /// earlier fleet.
     pub(crate) async fn share_held(&self, log: &Log) -> anyhow::Result<usize> {
         let mut count = 0;
         for name in self.names()? {
@@ -278,7 +280,7 @@ fn named(name: &str, version: SetId) -> String {
 /// Refuses a name if a server would not read a file with this name in a directory of certificates.
 fn refuse_name(name: &str) -> anyhow::Result<()> {
     let is_plain = !name.is_empty() && name.len() <= SHARED_NAME_BYTES_MAX && !name.contains(['/', '\0']);
-    // The directory does not exist, because the check must not read a file.
+    // The check gets a directory that does not exist, because it must judge only the name, and must not read a file.
     let is_one = is_plain && is_certificate(Path::new("/nonexistent"), OsStr::new(name));
     ensure!(
         is_one,

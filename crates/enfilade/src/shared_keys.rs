@@ -37,7 +37,7 @@ impl KeysOfFleet {
         let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
         let (id, said) = text.trim().split_once(' ')?;
         let [id, said] = [id, said].map(|text| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes));
-        // The directory may be a different directory now, or an operator may have changed it by hand.
+        // The configuration may name another directory now, or an operator may have changed the keys in the directory by hand.
         let digest = digest(&self.keys.read().ok()?.list(), &self.hash_key().ok()?);
         (said? == digest).then_some((KeysId::from_bytes(id?), digest))
     }
@@ -100,7 +100,8 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // With another key, no other member could decrypt the keys of this machine.
+        // If this machine has another key for the hashes of API tokens than the other members, no other member could decrypt the keys of this
+        // machine.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
@@ -122,7 +123,8 @@ impl KeysOfFleet {
             .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write them")
     }
 
-    /// Waits until every registered server uses the keys of this machine, or refuses all requests.
+    /// Waits until no registered server accepts requests with other keys than the keys of this machine. A server that has not got these keys yet
+    /// refuses all requests after a short time. A warning names such servers.
     ///
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.
@@ -145,8 +147,8 @@ impl KeysOfFleet {
     /// servers that do not use the keys.
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
-        // A proof that was asked for before the change ends after Δ. A quarter of Δ is added for clocks with different speeds, and for the time of
-        // the call.
+        // A proof that a server asked for before the change counts for at most the time Δ. A quarter of Δ is added for clocks with different speeds,
+        // and for the time of the call.
         let log_now = log(&self.config, self.store)?;
         let delta = wait_for(async { log_now.delta().await })?;
         let (began, most) = (clock::now().tick_millis, (delta + delta / 4).as_millis());

@@ -17,8 +17,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
             let ctx = server_change_context(&*source, &files, house.reserved(), house.now());
-            // In a fleet, one machine is enough, and the time of the deletion depends on its clock. After an error, the remaining records stay
-            // unreachable, and are deleted later.
+            // In a fleet, only the files member deletes records: one machine is enough. After an error, the remaining records stay unreachable, and
+            // are deleted later.
             let more = files.is_followed() && sweep(&ctx).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
         }

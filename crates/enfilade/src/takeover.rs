@@ -16,8 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// How often the thread looks for members without a server.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many times in a row the members before this one must have no server. So a server that is restarted keeps its datastores, and so do servers that
-/// start at the same time.
+/// The members that may serve a datastore are listed in an order. This member takes the datastore over if all members before it had no server in this
+/// number of checks in a row. With several checks, a member keeps its datastores while its server is restarted, or while all servers start at the
+/// same time.
 const LOOKS: u32 = 10;
 
 /// Starts the thread. A server that is in no fleet needs none.
@@ -85,7 +86,7 @@ struct Standby {
     at: Option<At>,
     /// The datastores that another member serves, and that this member may take over.
     may_serve: Vec<(DatastoreName, HomeMembers)>,
-    /// How many times in a row the members before this one had no server.
+    /// For each datastore, the number of checks in a row in which the members before this member had no server.
     looks: HashMap<DatastoreName, u32>,
 }
 
@@ -110,7 +111,7 @@ impl Standby {
         Ok(())
     }
 
-    /// Looks at the members that have a server. Returns the datastores to take over now.
+    /// Compares the members that have a server with the members before this member. Returns the datastores to take over now.
     fn look(&mut self, registered: &BTreeSet<String>) -> Vec<(DatastoreName, HomeMembers)> {
         let have_none = |home: &HomeMembers| {
             home.before(&self.own).unwrap_or_default().into_iter().all(|member| !registered.contains(member))
@@ -132,7 +133,7 @@ impl Standby {
     }
 }
 
-/// Whether the content of a datastore is on this machine, too.
+/// Checks that this machine can serve the content of a datastore, too. The error is the reason why it cannot.
 fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
     let read = |why: SourceError| why.to_string();
     let found = source
@@ -145,7 +146,7 @@ fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
     if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
         return Err(format!("nothing is mounted at `{point}` on this machine"));
     }
-    // Landlock may forbid a directory that exists, so it is opened.
+    // Landlock may forbid this process to open a directory that exists. So the check opens the directory.
     std::fs::read_dir(row.root(name)).map(drop).map_err(|why| {
         format!(
             "`{}` cannot be opened on this machine: {why}; after a change of its path, restart this server",

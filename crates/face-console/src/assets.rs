@@ -24,6 +24,10 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });
+/// The script of the pages of links. Without this script, guests can do everything except upload.
+pub(crate) static GUEST_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new("guest", "js", "text/javascript; charset=utf-8", include_str!("assets/guest.js"))
+});
 /// The icon of the browser's tab.
 pub(crate) static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("assets/icon.svg")));
@@ -43,7 +47,7 @@ impl Asset {
 
 /// The file with this name; `None` if there is no such file.
 pub(crate) fn asset(name: &str) -> Option<Answer> {
-    let asset = [&*STYLE, &*SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name)?;
+    let asset = [&*STYLE, &*SCRIPT, &*GUEST_SCRIPT, &*ICON].into_iter().find(|asset| asset.name == name)?;
     let mut answer = Response::new(Body::from(asset.content));
     for (header, value) in [
         (CONTENT_TYPE, asset.kind),

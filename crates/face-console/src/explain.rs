@@ -1,7 +1,7 @@
 //! The page "Explain". It shows the answer of each of the five doors for a person, a right and a path, and the change that would give the right.
 //! Every user can ask about their own rights on objects that they can see. To ask about another person, or about any path, a user needs two
-//! privileges: to see the roles of everybody (`Sys.Audit` on `/access`), and to give themselves every right in the datastore (`Permissions.Modify` on
-//! it). The reason: the answer may name objects that are hidden from the user.
+//! privileges. With `Sys.Audit` on `/access`, the user may see the roles of everybody. With `Permissions.Modify` on the datastore, the user could
+//! take every right in the datastore anyway. The reason: the answer may name objects that are hidden from the user.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -38,12 +38,12 @@ fn words(right: AccessMask) -> String {
     label.map_or_else(|| right.to_string(), str::to_owned)
 }
 
-/// The permits that are needed to ask about the rights of any person in a datastore.
+/// Checks that the user may ask about the rights of any person in a datastore.
 pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreName) -> Result<(), Failure> {
     may_review(&mut click.visit, datastore)
 }
 
-/// As [`may_ask_about_others`], but for an answer that is being sent. This function also asks door 2 again.
+/// As [`may_ask_about_others`], but without a click: for a response that is already being sent. Door 2 is asked again, too.
 pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
     let datastore = format!("/datastore/{datastore}");
     for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {

@@ -128,7 +128,7 @@ pub(crate) fn plain(failure: Failure, mut trace: Trace) -> Answer {
     answer
 }
 
-/// As [`plain`], without the event.
+/// As [`plain`], but does not record the failure in an event.
 pub(crate) fn plain_answer(failure: &Failure, aim: Aim) -> Answer {
     let mut answer = failed(failure, aim);
     if answer.status() == StatusCode::UNAUTHORIZED {

@@ -12,7 +12,7 @@ pub(crate) mod folder;
 pub(crate) mod search;
 pub(crate) mod upload;
 pub(crate) mod zip;
-mod row;
+pub(crate) mod row;
 mod walk;
 mod zip_format;
 
@@ -24,6 +24,9 @@ use maud::{Markup, html};
 /// The page of a file or folder.
 pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
     click.trace.event.datastore = place.datastore.to_string();
+    if let Some(notice) = crate::trash::moved(click, &place.datastore) {
+        click.notice = Some(notice);
+    }
     match place.is_folder {
         true => folder::show(click, place).await,
         false => file::show(click, place).await,

@@ -20,11 +20,13 @@ pub(crate) enum Icon {
     Health,
     Question,
     Search,
+    Share,
     Upload,
     Download,
     Add,
     More,
     Leave,
+    Trash,
     Right,
     Wrong,
 }
@@ -57,11 +59,15 @@ impl Icon {
                 "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM9.3 9.5a2.8 2.8 0 0 1 5.4.8c0 1.8-2.7 2.2-2.7 4M12 17.3h.01"
             }
             Icon::Search => "M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM20 20l-4-4",
+            Icon::Share => {
+                "M10 14a4 4 0 0 0 5.7 0l3.1-3.1a4 4 0 1 0-5.7-5.7L12 6.3M14 10a4 4 0 0 0-5.7 0l-3.1 3.1a4 4 0 1 0 5.7 5.7l1.1-1.1"
+            }
             Icon::Upload => "M12 16V4M7 9l5-5 5 5M4 20h16",
             Icon::Download => "M12 4v12M7 11l5 5 5-5M4 20h16",
             Icon::Add => "M12 5v14M5 12h14",
             Icon::More => "M4.5 12h1M11.5 12h1M18.5 12h1",
             Icon::Leave => "M14 4h5v16h-5M10 8l-4 4 4 4M6 12h9",
+            Icon::Trash => "M4 7h16M9 7V4h6v3M6 7l1 14h10l1-14M10 11v6M14 11v6",
             Icon::Right => "M5 12.5l4.5 4.5L19 7.5",
             Icon::Wrong => "M6 6l12 12M18 6L6 18",
         }

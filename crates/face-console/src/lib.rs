@@ -4,7 +4,9 @@
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
-//! - `files.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `explain.rs` and `review.rs` also make pages.
+//! - `guest.rs` and its folder make the pages of links, for guests without an account.
+//! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and `review.rs` also
+//!   make pages.
 
 mod assets;
 mod icons;
@@ -14,8 +16,12 @@ mod click;
 mod failure;
 mod session;
 mod place;
+mod tree_work;
 mod start;
+mod trash;
 mod files;
+mod links;
+mod guest;
 mod account;
 mod explain;
 mod review;
@@ -35,10 +41,11 @@ use page::Notice;
 use place::Place;
 
 /// The routes of the console.
-pub const ROUTES: [Route; 3] = [
+pub const ROUTES: [Route; 4] = [
     Route::public("/", to_console).for_browsers().says("Browsers: a redirect to the console"),
     Route::public("/console", to_console).says("A redirect to the console"),
     Route::own("/console/", handle).says("The console: pages for people"),
+    Route::own("/s/", guest::handle).says("Links with which users share files and folders: pages for guests"),
 ];
 
 fn to_console(_: &Faces) -> Answer {
@@ -75,14 +82,25 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page.
-fn check_site(headers: &HeaderMap) -> Result<(), RequestError> {
-    let is = |name: &str, values: &[&str]| {
-        headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
-    };
-    let opens_page = is("sec-fetch-mode", &["navigate"]) && is("sec-fetch-dest", &["document"]);
-    let is_own = is("sec-fetch-site", &["same-origin", "none"]);
-    if is_own || opens_page { Ok(()) } else { Err(RequestError::CrossSite) }
+/// Whether a header that browsers send is absent or has one of the values.
+fn has(headers: &HeaderMap, name: &str, values: &[&str]) -> bool {
+    headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
+}
+
+/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. A link on another site
+/// must not start a download, because a download shows no page, and the user did not ask for it.
+fn check_site(headers: &HeaderMap, is_download: bool) -> Result<(), RequestError> {
+    let opens_page =
+        has(headers, "sec-fetch-mode", &["navigate"]) && has(headers, "sec-fetch-dest", &["document"]);
+    if opens_page && !is_download { Ok(()) } else { is_own_site(headers) }
+}
+
+/// Refuses a request that a page of another site makes a browser send.
+fn is_own_site(headers: &HeaderMap) -> Result<(), RequestError> {
+    match has(headers, "sec-fetch-site", &["same-origin", "none"]) {
+        true => Ok(()),
+        false => Err(RequestError::CrossSite),
+    }
 }
 
 /// Answers a request of a signed-in browser.
@@ -99,14 +117,14 @@ async fn clicked(
     let mut click = Click { faces, connection, visit, head, query, form, csrf, notice, trace };
     let method = click.head.method.clone();
     let is_read = matches!(method, Method::GET | Method::HEAD);
+    let path = click.head.uri.path().strip_prefix("/console/").unwrap_or_default().to_owned();
     let checked = match is_read {
-        true => check_site(&click.head.headers),
+        true => check_site(&click.head.headers, Sent::of(&path).is_some()),
         false => session::is_own_origin(&click.connection, &click.head),
     };
     if let Err(error) = checked {
         return failure::page(click, error.into());
     }
-    let path = click.head.uri.path().strip_prefix("/console/").unwrap_or_default().to_owned();
     let answer = match method {
         Method::GET | Method::HEAD => match Sent::of(&path) {
             Some((sent, rest)) => return send(click, sent, rest).await,
@@ -161,7 +179,10 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "search" => files::search::show(click, place(click)?).await,
         "why" => explain::show_own(click, place(click)?).await,
         "review" => review::show(click, place(click)?).await,
+        "trash" if rest.is_empty() => trash::choose(click).await,
+        "trash" => trash::show(click, place(click)?).await,
         "account" if rest.is_empty() => account::show(click).await,
+        "links" if rest.is_empty() => links::show(click).await,
         "explain" if rest.is_empty() => explain::show(click).await,
         area if rest.is_empty() => {
             administration::show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
@@ -186,22 +207,34 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
             let place = Place::read(rest, &click.visit.limits())?;
             files::change::submit(click, place).await
         }
+        "share" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            links::create(click, place).await
+        }
+        "links" => links::submit(click, rest).await,
+        "trash" => {
+            let place = Place::read(rest, &click.visit.limits())?;
+            trash::submit(click, place).await
+        }
         "account" => account::submit(click, rest).await,
         area => administration::submit(click, area, rest).await,
     }
 }
 
-/// Answers the script of the console, which sends the token in a header.
+/// Answers the script of the console. The script sends the token against forged requests in a header, and not in a form.
 async fn of_script(click: Click<'_>, path: &str, body: Received) -> Answer {
     let shown = click.head.headers.get("x-csrf-token").and_then(|token| token.to_str().ok());
+    let area = ["files/", "uploads/"].iter().find_map(|area| Some((*area, path.strip_prefix(*area)?)));
     let checked = match session::is_csrf(&click.csrf, shown) {
-        true => path.strip_prefix("files/").ok_or(RequestError::NoRoute),
+        true => area.ok_or(RequestError::NoRoute),
         false => Err(RequestError::CrossSite),
     };
-    let place = checked.and_then(|rest| Place::read(rest, &click.visit.limits()));
+    let place = checked.and_then(|(area, rest)| Ok((area, Place::read(rest, &click.visit.limits())?)));
     match (click.head.method.as_str(), place) {
-        ("PUT", Ok(place)) => files::upload::put(click, place, body).await,
-        ("MKCOL", Ok(place)) => files::upload::make(click, place).await,
+        ("PUT", Ok(("files/", place))) => files::upload::put(click, place, body).await,
+        ("MKCOL", Ok(("files/", place))) => files::upload::make(click, place).await,
+        ("PUT", Ok(("uploads/", place))) => files::upload::begin(click, place).await,
+        ("PATCH", Ok(("uploads/", place))) => files::upload::append(click, place, body).await,
         (_, Ok(_)) => failure::plain(RequestError::Method.into(), click.trace),
         (_, Err(error)) => failure::plain(error.into(), click.trace),
     }

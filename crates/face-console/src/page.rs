@@ -1,9 +1,9 @@
 //! The frame of every page: navigation, headers, and the small parts that all pages use.
 
-use crate::assets::{ICON, SCRIPT, STYLE};
+use crate::assets::{GUEST_SCRIPT, ICON, SCRIPT, STYLE};
 use crate::icons::Icon;
 use crate::section::Section;
-use enfilade_faces::browser::NO_STORE;
+use enfilade_faces::browser::{NO_STORE, url};
 use enfilade_faces::{Answer, Body};
 use enfilade_facts::vocabulary::to_rfc3339;
 use hyper::header::{
@@ -41,16 +41,27 @@ pub(crate) enum Notice {
     Done(&'static str),
     /// The action failed, and nothing changed.
     Failed(String),
+    /// Files or folders were moved to the trash. The message offers to restore them.
+    Trashed {
+        /// The URL of the form that restores them.
+        url: String,
+        /// The names of the items in the trash.
+        names: Vec<String>,
+    },
 }
 
 /// The messages about actions that were done. Each message has a key, which is in the URL of the next page. The URL contains only the key. So a link
 /// cannot make a page show another text.
-const DONE: [(&str, &str); 10] = [
+const DONE: [(&str, &str); 14] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
     ("deleted", "Deleted."),
+    ("restored", "Restored."),
+    ("purged", "Deleted for good."),
+    ("emptied", "The trash is empty."),
     ("uploaded", "Uploaded."),
     ("token-deleted", "The token was deleted. The next request with it is refused."),
+    ("link-ended", "The link was ended. The next request with it is refused."),
     ("factor-removed", "The second factor was removed. The password alone is enough again."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),
@@ -103,6 +114,7 @@ fn document(title: &str, class: Option<&str>, body: &Markup) -> Markup {
                 link rel="stylesheet" href=(STYLE.url());
                 link rel="icon" href=(ICON.url()) type="image/svg+xml";
                 script src=(SCRIPT.url()) defer {}
+                @if class == Some(GUEST) { script src=(GUEST_SCRIPT.url()) defer {} }
             }
             body class=[class] { (body) }
         }
@@ -149,6 +161,13 @@ pub(crate) fn page(status: StatusCode, frame: &Frame<'_>, content: &Markup) -> A
             main #content tabindex="-1" data-csrf=(csrf) {
                 @match notice {
                     Some(Notice::Done(what)) => p.note.good.toast role="status" { (Icon::Right.show()) (what) },
+                    Some(Notice::Trashed { url, names }) => form.note.good.toast method="post" action=(url) {
+                        (Icon::Trash.show())
+                        span role="status" { "Moved to the trash." }
+                        (csrf_field(csrf))
+                        @for name in names { input type="hidden" name="item" value=(name); }
+                        button.slim name="do" value="undo" { "Undo" }
+                    },
                     Some(Notice::Failed(why)) => div.note.bad role="alert" { (Icon::Wrong.show()) div { (why) } },
                     None => {}
                 }
@@ -171,6 +190,20 @@ pub(crate) fn outside(status: StatusCode, title: &str, content: &Markup) -> Answ
     answer(status, document(title, Some("sign-in"), &body))
 }
 
+/// The class of the pages of links.
+const GUEST: &str = "guest";
+
+/// A page of a link, for a guest.
+pub(crate) fn guest(status: StatusCode, title: &str, content: &Markup) -> Answer {
+    let body = html! {
+        main #content tabindex="-1" {
+            div.brand { (Icon::Brand.show()) "Enfilade" }
+            (content)
+        }
+    };
+    answer(status, document(title, Some(GUEST), &body))
+}
+
 /// The hidden field of every form.
 pub(crate) fn csrf_field(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
@@ -189,6 +222,24 @@ pub(crate) fn command(lines: &[String]) -> Markup {
 /// The text of a page that has no content to show.
 pub(crate) fn empty(icon: Icon, title: &str, text: &Markup) -> Markup {
     html! { div.empty { (icon.show()) h2 { (title) } p { (text) } } }
+}
+
+/// One page of a list: the rows of the page with this number, and the links to the pages before and after it. `query` is the field of the URL that
+/// contains the number of the page; the first page has the number 0.
+pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -> (&'r [T], Markup) {
+    let number: usize = asked.parse().unwrap_or(0);
+    let rest = all.get(number.saturating_mul(rows)..).unwrap_or_default();
+    let (shown, more) = rest.split_at(rest.len().min(rows));
+    let to = |number: usize| url("", &[(query, &number.to_string())]);
+    let links = html! {
+        @if number > 0 || !more.is_empty() {
+            nav.pages aria-label={ "Pages of " (query) } {
+                @if number > 0 { a rel="prev" href=(to(number - 1)) { "Previous page" } } @else { span {} }
+                @if more.is_empty() { span {} } @else { a rel="next" href=(to(number + 1)) { "Next page" } }
+            }
+        }
+    };
+    (shown, links)
 }
 
 /// A point in time. The script shows the time in the time zone of the browser.
@@ -226,7 +277,26 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, part};
+
+    #[test]
+    fn every_row_is_on_one_page() {
+        let all: Vec<usize> = (0..7).collect();
+        for (asked, shown, links) in [
+            ("", &[0, 1, 2][..], vec!["?rows=1"]),
+            ("1", &[3, 4, 5], vec!["?rows=0", "?rows=2"]),
+            ("2", &[6], vec!["?rows=1"]),
+            ("3", &[], vec!["?rows=2"]),
+            ("-1", &[0, 1, 2], vec!["?rows=1"]),
+            ("18446744073709551615", &[], vec!["?rows=18446744073709551614"]),
+        ] {
+            let (rows, pages) = part(&all, 3, "rows", asked);
+            let text = pages.into_string();
+            let found: Vec<&str> =
+                text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            assert_eq!((rows, found), (shown, links), "{asked}");
+        }
+    }
 
     #[test]
     fn sizes_are_short() {

@@ -8,6 +8,8 @@ use enfilade_facts::vocabulary::Privileges;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Files,
+    Links,
+    Trash,
     Account,
     Explain,
     Users,
@@ -20,8 +22,10 @@ pub(crate) enum Section {
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Section::Files,
+        Section::Links,
+        Section::Trash,
         Section::Account,
         Section::Explain,
         Section::Users,
@@ -57,6 +61,8 @@ impl Section {
         let audit = |path| Some((path, Privileges::SYS_AUDIT));
         match self {
             Section::Files => ("/console/", "Files", Icon::Folder, None),
+            Section::Links => ("/console/links", "Links", Icon::Share, None),
+            Section::Trash => ("/console/trash", "Trash", Icon::Trash, None),
             Section::Account => ("/console/account", "Account", Icon::User, None),
             Section::Explain => ("/console/explain", "Explain", Icon::Question, None),
             Section::Users => ("/console/users", "Users", Icon::User, audit("/access/users")),

@@ -4,10 +4,14 @@ use crate::click::Click;
 use crate::icons::Icon;
 use crate::page::{bytes, command, empty};
 use crate::section::Section;
+use enfilade_faces::browser::url;
 use enfilade_faces::{Answer, Failure, blocking};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, shell_word};
 use enfilade_passage::{Blocking, Visit};
 use maud::{Markup, html};
+
+/// The most datastores on a page: the server asks the file system of each of them.
+const TILES: usize = 60;
 
 /// A datastore on the first page.
 struct Tile {
@@ -52,11 +56,15 @@ fn per_cent(free: u64, used: u64) -> u64 {
 
 pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let mut visit = click.visit.clone();
-    let tiles = blocking(click.visit.share(), move || {
-        let names = visit.clone().stores()?;
-        Ok(names.into_iter().map(|name| Tile::of(&mut visit, name)).collect::<Vec<_>>())
-    })
-    .await?;
+    let after = click.asked("after").to_owned();
+    let found = blocking(click.visit.share(), move || {
+        let mut names = visit.clone().stores()?;
+        names.retain(|name| name.as_str() > after.as_str());
+        let next = names.get(TILES - 1).filter(|_| names.len() > TILES).cloned();
+        names.truncate(TILES);
+        Ok((names.into_iter().map(|name| Tile::of(&mut visit, name)).collect::<Vec<_>>(), next))
+    });
+    let (tiles, next) = found.await?;
     let content = html! {
         div.head { div { h1 { "Files" } p { "The datastores in which you have a role." } } }
         @if tiles.is_empty() {
@@ -67,6 +75,9 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             }
         } @else {
             ul.cards { @for tile in &tiles { (tile.show()) } }
+        }
+        @if let Some(next) = next {
+            nav.pages aria-label="Pages" { span {} a rel="next" href=(url("", &[("after", next.as_str())])) { "Next page" } }
         }
         (command(&[format!("curl --user {} https://HOST/dav/", shell_word(&format!("{}!TOKEN", click.user())))]))
     };

@@ -103,7 +103,7 @@ struct Options {
     evaluations_semantic: Semantic,
 }
 
-/// The questions of a batch that are judged.
+/// Which questions of a batch are judged.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Semantic {
@@ -126,13 +126,13 @@ struct Wrong(&'static str);
 /// The subjects of the questions of a call. Most batches ask about few users, so each name is read only once.
 #[derive(Default)]
 struct Subjects<'q> {
-    /// The number of each id in `known`; `None` if the id is no name of a user or token.
+    /// For each id, its index in `known`; `None` if the id is not the name of a user or token.
     numbers: HashMap<&'q str, Option<usize>>,
     known: Vec<Authid>,
 }
 
 impl<'q> Subjects<'q> {
-    /// The number of the user or token that a subject names.
+    /// The index in `known` of the user or token that a subject names.
     fn number(&mut self, subject: &'q Entity<'_>) -> Option<usize> {
         let id = subject.id.as_deref().filter(|_| &*subject.kind == "user")?;
         *self.numbers.entry(id).or_insert_with(|| {
@@ -307,7 +307,7 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
-        // The processes at the Unix socket are known, too. So their connections also free their slots.
+        // A process that connects over the Unix socket counts as authenticated, too. So its connection also frees its slot.
         connection.anonymous.release();
         let asked = match body(request, faces).await {
             Ok(body) => question(body.as_ref()).and_then(|question| answer(faces, question)),
@@ -341,7 +341,7 @@ async fn body(request: Request<Received>, faces: &Faces) -> Result<impl AsRef<[u
 }
 
 fn question(body: &[u8]) -> Result<Question<'_>, Failed> {
-    // Whether the whole body is UTF-8 is checked at once, because that is faster than to check each text.
+    // The check for UTF-8 is made once for the whole body, because this is faster than to check each text.
     let question = std::str::from_utf8(body).ok().and_then(|body| serde_json::from_str(body).ok());
     question.ok_or_else(|| Wrong("the body is not JSON, or a field has the wrong type").into())
 }
@@ -405,7 +405,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of an evaluation. A part that it leaves out is that of the whole batch.
+    /// The parts of an evaluation. If the evaluation leaves out a part, the part of the whole batch is used.
     fn of(question: &'a Question<'_>, batch: Option<&'a Question<'_>>) -> Result<Self, Wrong> {
         let subject = question.subject.as_ref().or_else(|| batch?.subject.as_ref());
         let resource = question.resource.as_ref().or_else(|| batch?.resource.as_ref());
@@ -424,7 +424,7 @@ fn one(faces: &Faces, question: &Question<'_>) -> Result<Verdict, Failed> {
     Ok(decisions.into_iter().next().unwrap_or(DENIED))
 }
 
-/// The answers to questions. A question without parts, and one about something that this server does not know, is denied.
+/// The answers to questions. A question is denied if a part is missing, or if the subject, resource or action is unknown on this server.
 fn judge(faces: &Faces, asked: Vec<Option<Parts<'_>>>) -> Result<Vec<Verdict>, Failed> {
     let mut subjects = Subjects::default();
     let numbers: Vec<_> = asked.iter().map(|parts| subjects.number(parts.as_ref()?.subject)).collect();

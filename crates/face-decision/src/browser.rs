@@ -37,12 +37,12 @@ pub(crate) const SIGN_OUT: &str = "/.enfilade/sign-out";
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
 /// The response to a refused subrequest of a browser: a redirect to [`START`], if the browser opens a page and its user is not signed in. `None` for
-/// other clients, and for requests with a credential in a header. These get the status 401.
+/// other clients, and for requests with a credential in a header: the response to such a request has the status 401.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);
     let has_credential = headers.contains_key(AUTHORIZATION) || headers.contains_key(AUTH_TOKEN);
-    // If the proxy does not pass these paths to the decision listener, a redirect would lead back to the same path.
+    // If the proxy does not pass the paths below `/.enfilade/` to the decision listener, a redirect would lead back to the same path.
     let is_own = headers.get("x-forwarded-uri").is_some_and(|uri| uri.as_bytes().starts_with(b"/.enfilade/"));
     let is_browser = !is_own
         && is("x-forwarded-method", b"GET")

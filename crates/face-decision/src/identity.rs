@@ -37,7 +37,7 @@ pub(crate) fn insert(
     if let Some(Visitor { authid, roles: given, groups: names }) = &decision.visitor {
         let name = authid.to_word();
         user = value(&name)?;
-        // A group's name can contain any character, so it is written like the name of a user, as one ASCII word.
+        // A group's name can contain any character. So the name is written like the name of a user, as one ASCII word.
         let word =
             |name: &GroupName| Authid::word_of_parts(name.name(), name.realm().as_str(), None).to_string();
         let names: Vec<String> = names.iter().map(word).collect();

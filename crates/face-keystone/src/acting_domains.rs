@@ -1,6 +1,7 @@
 //! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. In this server a domain is a separate record. The calls in
-//! this file show and change this record in the form of a project. The authorization rules and the dependent records are those of the domain. A
-//! project that acts as a domain cannot be the scope of a session, and has no tags.
+//! this file show and change this record in the form of a project. To create, change or delete such a project, a caller needs the permit of two
+//! rules: the rule for projects, and the rule for domains. A deletion also deletes the records that depend on the domain. A project that acts as a
+//! domain cannot be the scope of a session, and has no tags.
 
 use super::listing::{self, Each, Filters, records};
 use super::request_body::{RequestBody, invalid};

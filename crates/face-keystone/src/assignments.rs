@@ -248,8 +248,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
                 let group = GrantKey::of_on(&key.who, &key.scope);
-                // A group consists of all grants to the same grantee on the same scope. A page ends only after a whole group, because the next page
-                // begins with a new group.
+                // Here a group is the set of all grants to the same grantee on the same scope. A page ends only after all grants of a group, because
+                // the next page begins with the next group.
                 if wants_end && last.as_ref() != Some(&group) {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -298,7 +298,7 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
         && asked.inherited.is_none_or(|inherited| inherited == is_below(&row.from.scope))
 }
 
-/// The grants of the requested grantee or scope or, if requested, the effective assignments that follow from them.
+/// The grants of the requested grantee or scope. If the request asks for effective assignments: the assignments that follow from these grants.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
     // The scopes with grants that apply to the requested scope.

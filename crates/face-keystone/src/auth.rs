@@ -211,7 +211,7 @@ async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) ->
 }
 
 /// `POST /v3/users/{id}/password`. The call needs the current password, but no session. If the user has a second factor, the call also needs a code,
-/// in the field `passcode`. It is judged like a login, with the same delays.
+/// in the field `passcode`. The current password is judged like a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,

@@ -30,8 +30,8 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// For an import from another server. If the credential has the type `ec2`, this function adds the key that is in its blob. As on the other server,
-/// the key is limited to the application credential in the blob.
+/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function adds the key that is in its blob.
+/// As on the other server, the key is limited to the application credential in the blob.
 ///
 /// # Errors
 /// When the blob has no key, or contains a trust or an access token.

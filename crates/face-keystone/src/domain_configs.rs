@@ -1,5 +1,5 @@
 //! The configuration of a domain. This server stores the configuration, checks it, and shows it without secrets. In Keystone, the configuration
-//! describes the directory of the domain's users. In this server it has no effect.
+//! describes the directory of the domain's users. In this server the configuration has no effect.
 
 mod known_options;
 

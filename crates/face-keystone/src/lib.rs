@@ -1,7 +1,7 @@
 //! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
 //!
-//! Bodies, headers and status codes are those of Keystone 30. The status for an invalid token of the caller is 401. The status for an invalid token
-//! in `X-Subject-Token` or in the body of a login is 404. Only the log contains the reason why a token is invalid.
+//! Bodies, headers and status codes are the same as in Keystone 30. The status for an invalid token of the caller is 401. The status for an invalid
+//! token in `X-Subject-Token` or in the body of a login is 404. Only the log contains the reason why a token is invalid.
 
 mod acting_domains;
 mod application_credentials;

@@ -29,7 +29,7 @@ pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
 /// Reads the records after a position. Passes each record with the position after it to `Each`, until `Each` returns `Break`.
 pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), ApiError> + Send;
 
-/// Reads the records of a table after a position, until the first error.
+/// Reads the records of a table after a position, until `each` returns `Break` or an error.
 pub(super) fn records<R: Row>(
     view: &View<'_>,
     prefix: &[u8],

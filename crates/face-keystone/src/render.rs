@@ -16,7 +16,7 @@ pub(super) struct Form {
 }
 
 /// Returns the response body, and the revision of the facts from which the body was built. The JSON is written directly, because this function runs
-/// for every token whose body is not remembered. If this function built a tree of JSON values first, it would take twice as long.
+/// for every token without a remembered body. If this function built a tree of JSON values first, it would take twice as long.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,

@@ -243,7 +243,8 @@ impl RequestBody {
         }
     }
 
-    /// The additional attributes to store: the stored ones, overwritten by the attributes of the body. A null removes the attribute or option.
+    /// The additional attributes to store: the attributes that are stored already, overwritten by the attributes of the body. A null removes the
+    /// attribute or option.
     pub(super) fn extra(&self, schema: &Schema, before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
         let new = self.object.iter().filter(|(name, _)| !schema.has(name));

@@ -225,8 +225,8 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     Ok(said.into())
 }
 
-/// `/status/datastore-usage`. If the usage of a datastore cannot be read, the entry of this datastore contains the error. This is also true if
-/// another member of the fleet serves the datastore.
+/// `/status/datastore-usage`. If the usage of a datastore cannot be read, the entry of this datastore contains the error. The usage also cannot be
+/// read here if another member of the fleet serves the datastore.
 pub(super) fn usage(call: &mut Call) -> Outcome {
     let mut found = Vec::new();
     for row in rows(call)? {

@@ -15,7 +15,7 @@ pub(crate) fn of(name: &str) -> &'static str {
     }
 }
 
-/// Finds the media types of names, one name after the other. The last type is remembered, because most names of a directory have the same extension.
+/// Finds the media type of each name in a series of names. The last type is remembered, because most names of a directory have the same extension.
 #[derive(Default)]
 pub(crate) struct InTurn {
     ending: String,

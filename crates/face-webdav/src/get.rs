@@ -37,8 +37,8 @@ pub(crate) enum Content {
 pub(crate) async fn get(call: Call, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // An HTTP/1.1 connection has only one response in memory. An HTTP/2 connection can have many, even if the client does not read them. So responses
-    // over HTTP/2 count against the user's share of memory.
+    // An HTTP/1.1 connection has only one response in memory. An HTTP/2 connection can have many responses in memory, even if the client does not
+    // read them. So responses over HTTP/2 count against the user's share of memory.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
     // Serving a file from memory is faster than waking another thread.

@@ -33,7 +33,7 @@ pub async fn blocking_failure<R: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Cancels the work of a request. This happens when the value is dropped, because the value is dropped with the request.
+/// Cancels the work of a request when this value is dropped. The value is dropped together with the request.
 #[derive(Debug, Default)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 

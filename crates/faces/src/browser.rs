@@ -92,7 +92,8 @@ pub fn redirect(to: &str) -> Answer {
     answer
 }
 
-/// Adds a cookie that scripts cannot read, and that pages of other sites send only if they open a page of this host (RFC 6265bis §5.6.7).
+/// Adds a cookie that scripts cannot read. A browser sends the cookie with a request from a page of another site only if the request opens a page of
+/// this host (RFC 6265bis §5.6.7).
 pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     let cookie =
         format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={}", seconds.max(0));
@@ -123,7 +124,7 @@ pub fn opens_page(headers: &HeaderMap) -> bool {
     headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate")
 }
 
-/// Whether the client gets 401 for this refusal: it has no valid credential.
+/// Whether the client gets 401 for this refusal, because the client has no valid credential.
 pub fn is_unauthorized(refusal: &Refusal) -> bool {
     status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// Stands for the peer of a connection over a Unix socket, until the server has read the client's address from the headers of a request. No client
-/// has this address. A request without the address of its client is refused.
+/// has this address. If the headers do not contain the client's address, the request is refused.
 pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
@@ -19,11 +19,11 @@ pub struct Connection {
     /// The address of the client. A trusted proxy reports the address of its client; any other peer is itself the client. Port 0 means that the port
     /// is not known.
     pub peer: SocketAddr,
-    /// Tells which addresses are trusted proxies. Set only if the peer is a trusted proxy.
+    /// Determines which addresses are trusted proxies. Set only if the peer is a trusted proxy.
     pub proxies: Option<Proxies>,
     /// Notified when the connection must be closed at once: a response was cut short and the client does not read.
     pub cut: Arc<Notify>,
-    /// Whether the client's URLs begin with `https`: the connection uses TLS, or a trusted proxy says so.
+    /// Whether the client's URLs begin with `https`: the connection uses TLS, or a trusted proxy reports `https`.
     pub is_https: bool,
     /// The slot of this connection in the limit of connections that have sent no authenticated request yet.
     pub anonymous: Arc<AnonymousSlot>,
@@ -31,14 +31,14 @@ pub struct Connection {
     pub last: Arc<LastVisitor>,
     /// The certificate of the client from the TLS handshake.
     pub certificate: Option<CertificateAsk>,
-    /// Tells which hosts have another TLS policy than this connection. A request for such a host needs another connection.
+    /// Determines which hosts have another TLS policy than this connection. A request for such a host needs another connection.
     pub terms: Option<Terms>,
     /// The files that the kernel sends on this connection; `None` with TLS.
     pub splices: Option<Arc<Splices>>,
 }
 
-/// Compares TLS policies. The function tells whether the policy of a host differs from the policy of the connection. For example, a host can require
-/// a client certificate that this handshake did not request (RFC 9110 §15.5.20).
+/// Compares TLS policies. The function returns whether the policy of a host differs from the policy of the connection. For example, a host can
+/// require a client certificate that this handshake did not request (RFC 9110 §15.5.20).
 #[derive(Clone)]
 pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Terms {
     }
 }
 
-/// Tells which addresses are trusted proxies.
+/// Determines which addresses are trusted proxies.
 #[derive(Clone)]
 pub struct Proxies(pub Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 

@@ -45,7 +45,9 @@ pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
 pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
 /// The cookie of a browser's session at the console.
 pub const CONSOLE_COOKIE: &str = "__Host-enfilade-console";
-/// The cookie that connects a one-time code with the browser that asked for the code. The cookie is not a credential.
+/// The cookie of a guest who knows the password of a link. The cookie grants nothing without the URL of the link.
+pub const LINK_COOKIE: &str = "__Host-enfilade-link";
+/// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
 /// The credential of a visitor, in a request to this application about which a proxy asks. All cookies except [`APPLICATION_COOKIE`], and the header
@@ -113,7 +115,7 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
 /// Whether a part of a header `Cookie` is a cookie of this server for signing in with a browser.
 fn is_ours(part: &[u8]) -> bool {
     let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-    [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE, CONSOLE_COOKIE]
+    [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE, CONSOLE_COOKIE, LINK_COOKIE]
         .iter()
         .any(|ours| name == ours.as_bytes())
 }
@@ -607,8 +609,8 @@ mod tests {
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
         }
-        // The application can say whether the cookie or the header counts. If the cookie counts, several headers do not matter. Several cookies are
-        // always refused.
+        // A setting of the application determines whether the cookie or the header counts. If the cookie counts, several headers do not matter.
+        // Several cookies are always refused.
         let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
         let both = [("cookie", good), ("authorization", basic)];
         let headers = [both[0], both[1], ("x-auth-token", "t")];

@@ -289,7 +289,10 @@ impl Faces {
                     Credential::Secret(ask) => trace.event.authid = ask.authid.to_word(),
                     // The log has the name of a failed login in the spelling under which the failure is counted.
                     Credential::NamedSecret(_, named) => trace.event.authid = named.clone(),
-                    Credential::Certificate(_) | Credential::Browser(_) | Credential::Ticket { .. } => {}
+                    Credential::Certificate(_)
+                    | Credential::Browser(_)
+                    | Credential::Link(_)
+                    | Credential::Ticket { .. } => {}
                 }
                 let visit = self.house.admit(&credential, from).await?;
                 connection.last.remember(brought, from, &visit);

@@ -80,8 +80,8 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
 }
 
 /// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` takes precedence. If `X-Forwarded-For` names
-/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers. They do not check the other
-/// header, and the client may have sent it.
+/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers. Such a proxy does not check the
+/// other header, and the client may have sent the other header.
 pub(crate) fn origin(
     headers: &HeaderMap,
     connected: (SocketAddr, bool),
@@ -445,7 +445,7 @@ mod tests {
         of("192.0.2.7", "https", "a", "443", "https a");
         of("192.0.2.7", "https", "a", "80", "https a:80");
         of("192.0.2.7", "http", "a", "80", "http a");
-        // The connection has no TLS.
+        // If no scheme is reported, the scheme of the connection counts. This connection has no TLS.
         of("192.0.2.7", "", "a", "80", " a");
         of("192.0.2.7", "", "a", "443", " a:443");
         of("192.0.2.7", "https", "a:1", "8443", "https a:1");

@@ -2,7 +2,7 @@
 //! Protocols do not decide whether a request is permitted. Only the five doors decide.
 //!
 //! Each protocol is a separate crate (`face-*`), which exports a table of routes. The modules of this crate:
-//! - `routes.rs` defines a route. A route says whether a request needs a permit of door 2.
+//! - `routes.rs` defines a route. Each route defines whether its requests need a permit of door 2.
 //! - `serve.rs` finds the route of a request. No other module imports `serve.rs`.
 //! - `faces.rs` contains the state that all routes share.
 //! - Only `credential.rs` reads credentials.
@@ -55,7 +55,7 @@ pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;
 pub use request_error::{CODES, Failure, RequestError};
 pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, statuses_of_code};
-pub use routes::{Reply, RequestContext, Route};
+pub use routes::{LINKS, Reply, RequestContext, Route};
 pub use serve::{Form, Router};
 pub use splices::{PipeSource, Sent, Splices};
 pub use trace::Trace;

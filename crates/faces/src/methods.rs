@@ -1,6 +1,6 @@
 //! The methods of requests.
 
-/// The known methods. For each path, the protocol says which of these methods are allowed. The status for any other method is 501 (RFC 9110 §9.1,
+/// The known methods. For each path, the protocol defines which of these methods are allowed. The status for any other method is 501 (RFC 9110 §9.1,
 /// §15.6.2).
 pub const METHODS: [&str; 16] = [
     "GET",

@@ -158,7 +158,7 @@ pub enum TimedDoor {
     Tls,
     /// Door 2: the check of a credential.
     Identity,
-    /// Doors 3 to 5 together, because a request calls these doors in turn, several times.
+    /// Doors 3 to 5 together, because a request calls each of these doors several times.
     Content,
 }
 
@@ -299,7 +299,7 @@ impl Metrics {
         }
     }
 
-    /// Makes `/readyz` say from now on that the server is not ready.
+    /// From now on, `/readyz` reports that the server is not ready.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
     }

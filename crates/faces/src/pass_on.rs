@@ -1,5 +1,5 @@
 //! Requests that another member of the fleet answers. A request for a datastore goes to the member that serves the datastore, if the user has a role
-//! in the datastore. The request of a user without a role is not passed on, because the time of the answer would tell whether the datastore exists.
+//! in the datastore. The request of a user without a role is not passed on, because the time of the answer would reveal whether the datastore exists.
 //! Changes of `datastore.cfg` go to the files member. The doors of the other member judge the request once more, with the credential and the address
 //! of the client.
 
@@ -22,11 +22,11 @@ use hyper::{Method, Request, Response, Uri, Version};
 use std::net::SocketAddr;
 use std::pin::Pin;
 
-/// The fingerprint of the client's certificate, in hexadecimal digits. Only the listener for members reads it.
+/// The fingerprint of the client's certificate, in hexadecimal digits. Only the listener for members reads this header.
 const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certificate");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-/// The value of `Expect` of a client that sends the body only after the server asked for it.
+/// The value of `Expect` of a client that sends the body only after the server asked for the body.
 const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -118,7 +118,7 @@ fn not_passed(why: &str, mut trace: Trace) -> Answer {
     answer
 }
 
-/// Writes the request in the form in which one server sends it to another, and adds the facts that this server knows about the client.
+/// Writes the request in the form in which one server sends it to another, and adds the data that this server has about the client.
 fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Trace) -> Option<()> {
     // In HTTP/2 the target contains the host. If the target and `Host` both contain a host, the target counts (RFC 9112 §3.2.2).
     let host = match request.uri().authority() {

@@ -8,6 +8,7 @@ use crate::forwarded::{Origin, origin};
 use crate::head;
 use crate::request_error::RequestError;
 use crate::respond::Answer;
+use crate::routes::logged_path;
 use enfilade_facts::limits::Limits;
 use enfilade_passage::Event;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
@@ -22,7 +23,7 @@ pub struct Redirect {
     pub challenge: Challenge,
 }
 
-/// Returns the content of the challenge file for a token, which is one word.
+/// Returns the content of the challenge file for a token. A token is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
 /// The client already uses HTTPS, through a proxy. A redirect to HTTPS would lead back to the same proxy.
@@ -86,7 +87,7 @@ const PATH_BYTES_MAX: usize = 1_024;
 impl Faces {
     /// Logs a request to the listener of plain HTTP.
     pub fn record_plain_http<B>(&self, request: &Request<B>, peer: SocketAddr, answer: &Answer) {
-        let (status, path) = (answer.status(), request.uri().path());
+        let (status, path) = (answer.status(), logged_path(request.uri().path()));
         let is_refused = status.is_client_error();
         self.house.audit().record(Event {
             id: self.request_id(),

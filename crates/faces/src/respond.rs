@@ -190,7 +190,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
         StatusCode::UNAUTHORIZED,
         &[
             "ID01", "ID03", "ID04", "ID05", "ID06", "ID07", "ID08", "ID15", "ID16", "ID17", "ID18", "ID19",
-            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30", "ID31", "AC13",
+            "ID22", "ID23", "ID24", "ID25", "ID26", "ID28", "ID29", "ID30", "ID31", "ID35", "AC13",
         ],
     ),
     (
@@ -200,7 +200,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
             "CT24", "HT09", "HT16", "HT30", "HT32",
         ],
     ),
-    (StatusCode::NOT_FOUND, &["DS01", "AC01", "HT01"]),
+    (StatusCode::NOT_FOUND, &["DS01", "AC01", "ID33", "ID34", "HT01"]),
     (StatusCode::METHOD_NOT_ALLOWED, &["CT04", "CT14", "HT03"]),
     (StatusCode::REQUEST_TIMEOUT, &["HT25"]),
     (StatusCode::CONFLICT, &["CT03", "CT05", "CT09", "CT25", "CT27"]),

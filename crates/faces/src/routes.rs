@@ -11,6 +11,14 @@ use enfilade_passage::Visit;
 use hyper::{Method, Request};
 use std::pin::Pin;
 
+/// The route of links. The next segment of the path is the secret of a link.
+pub const LINKS: &str = "/s/";
+
+/// The path of a request for the log. The path of a link contains a secret, which is left out.
+pub(crate) fn logged_path(path: &str) -> String {
+    if path.starts_with(LINKS) { format!("{LINKS}-") } else { path.to_owned() }
+}
+
 /// The arguments of a handler: the request, its connection, and the shared state.
 pub struct RequestContext<'f> {
     /// The state that all routes share.

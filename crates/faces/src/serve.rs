@@ -10,7 +10,7 @@ use crate::pass_on;
 use crate::received::Incoming;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
-use crate::routes::{Found, Need, Reply, RequestContext, Route, find};
+use crate::routes::{Found, Need, Reply, RequestContext, Route, find, logged_path};
 use crate::trace::Trace;
 use crate::unread::{Received, watch};
 use enfilade_facts::limits::Limits;
@@ -27,7 +27,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id that is accepted from a proxy, in bytes.
 const PROXY_ID_BYTES_MAX: usize = 128;
 
-/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if it contains other characters than
+/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if the id contains other characters than
 /// letters, digits, `-`, `.` and `_`.
 fn request_id_of(headers: &HeaderMap) -> Word {
     let is_word = |id: &&str| {
@@ -151,7 +151,7 @@ impl Router {
         let checked = check(&connection, &mut request, host, &faces.limits());
         // The path is recorded here only if the request reaches no protocol. The path of a refused head is not recorded, because the path may be very
         // long.
-        let path = || request.uri().path().to_owned();
+        let path = || logged_path(request.uri().path());
         let is_checked = checked.is_ok();
         let (need, answered_by) = match checked.and_then(|()| found(&self.routes, &request)) {
             Ok(Found::Route(route)) => {
@@ -173,7 +173,8 @@ impl Router {
         if !matches!(need, Need::Public(_))
             && let Err(refusal) = faces.prove_first().await
         {
-            trace.event.path = request.uri().path().to_owned();
+            // A closure that borrows the request must not live across an await.
+            trace.event.path = logged_path(request.uri().path());
             return fail(refusal.into(), trace);
         }
         let answering = match need {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The audit event of a running request.
 pub struct Trace {
-    /// The facts about the request that are known until now.
+    /// The data about the request that are known until now.
     pub event: Event,
     house: Arc<House>,
     metrics: Arc<Metrics>,

@@ -20,7 +20,8 @@ use tokio::runtime::Handle;
 /// §8.1). Clients such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
-/// Up to this many bytes are read to keep an HTTP/1.1 connection open. If more bytes are left, a new connection takes less time.
+/// Up to this many bytes are read to keep an HTTP/1.1 connection open. If more bytes are left, opening a new connection takes less time than reading
+/// these bytes.
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// The body of a request. If this value is dropped before the end of the body, the rest is read and discarded.

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 pub struct After<'a> {
     before: &'a dyn Snapshot,
     at: At,
-    /// The writes of the change, by table and key. A record without a value is deleted.
+    /// The writes of the change, by table and key. `None` deletes the record.
     writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
 }
 
@@ -31,12 +31,12 @@ impl<'a> After<'a> {
         Ok(After { before, at, writes })
     }
 
-    /// A view of these facts.
+    /// A view of the facts after the change.
     pub fn view(&self) -> View<'_> {
         View::new(self)
     }
 
-    /// The writes of the table from this key on.
+    /// The writes of the change to this table, from the key `key` on, in key order.
     fn writes_from(&self, table: Table, key: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let from = self.writes.range((table, key.to_vec())..);
         from.take_while(move |((of, _), _)| *of == table)

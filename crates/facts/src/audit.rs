@@ -16,7 +16,7 @@ pub struct AuditRecord {
 }
 
 /// The kind of author of a change. The kind matters when the store or its disk is nearly full. Users can make any number of changes that only take
-/// rights away, and could fill the store with them. So the last free space is reserved for administrators who take rights away.
+/// rights away, and could fill the store with these changes. So the last free space is reserved for administrators who take rights away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Requester {
     /// A user, who changes only the user's own records.
@@ -25,7 +25,7 @@ pub enum Requester {
     /// An administrator, or the server itself.
     Administrator,
     /// A file that people edit. The file has changed already. Until the records match the file, the server must refuse the records. So this change
-    /// may use all free space, even if the change gives rights. Before a command or a request changes the file, it checks that there is space
+    /// may use all free space, even if the change gives rights. Commands and requests check that there is space before they change the file
     /// ([`crate::Source::has_room_for`]).
     File,
 }

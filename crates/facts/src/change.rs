@@ -66,7 +66,7 @@ pub struct Change {
     marks: BTreeMap<Revoked, Ending>,
     horizon: Option<i64>,
     after: Option<Revision>,
-    /// The members of the fleet that must have no registered process. This is not part of [`Change::encode`].
+    /// The members of the fleet that must have no registered process. [`Change::encode`] does not write this list.
     absent_members: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ enum Ending {
     Now,
     /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
     Until(i64),
-    /// The mark gets the same stored values as another mark, which was set before.
+    /// The mark gets the same stored values as another mark, which an earlier change set.
     AsOf(Revocation),
 }
 
@@ -110,7 +110,7 @@ impl Change {
         &self.audit
     }
 
-    /// Replaces the description in the audit record, for a change whose subject is known only when the change is built.
+    /// Replaces the description in the audit record, if the subject of the change is known only while the change is built.
     pub fn describe(&mut self, what: String) -> &mut Self {
         self.audit.what = what;
         self
@@ -149,8 +149,8 @@ impl Change {
         }
     }
 
-    /// Commits only if this is the newest revision of the store. A member of a fleet applies the changes of the log in this way. The bytes of the
-    /// change do not contain this condition.
+    /// Commits only if `revision` is the newest revision of the store. A member of a fleet uses this condition when it applies the changes of the
+    /// log. [`Change::encode`] does not write the condition.
     pub fn only_after(&mut self, revision: Revision) -> &mut Self {
         self.after = Some(revision);
         self
@@ -202,7 +202,7 @@ impl Change {
         self
     }
 
-    /// After the commit, sessions may be issued up to this second.
+    /// After the commit, sessions may be issued with an issue time up to this second.
     pub fn allow_issue(&mut self, second: i64) -> &mut Self {
         self.horizon = self.horizon.max(Some(second));
         self
@@ -308,14 +308,15 @@ impl Change {
         self.writes.is_empty() && self.marks.is_empty() && self.horizon.is_none()
     }
 
-    /// The format that a program must know to read the records of this change. The records of marks have the same form in all formats of fleets.
+    /// The format that a program must know to read the records of this change. Marks need no newer format, because their records have the same form
+    /// in all formats that a fleet can have.
     pub fn needs_format(&self) -> u32 {
         let needed = self.writes().filter_map(|(table, _, value)| Some(needed_for(table, value?)));
         needed.max().unwrap_or(FORMAT_IN_FLEET)
     }
 
-    /// Commits only if this member of the fleet has no registered process. A process that registers later applies the change before it serves. A store
-    /// that is in no fleet does not look at this.
+    /// Commits only if this member of the fleet has no registered process. A process that registers later applies the change before it serves. A
+    /// store that is in no fleet ignores this condition.
     pub fn expect_no_process_of(&mut self, member: &str) -> &mut Self {
         self.absent_members.push(member.to_owned());
         self

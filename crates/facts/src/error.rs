@@ -20,7 +20,7 @@ pub enum SourceError {
     Unavailable(String),
 }
 
-/// A change failed. No part of it was made, except perhaps with [`CommitError::Unknown`].
+/// A change failed. With [`CommitError::Unknown`], the change may have been made. With every other variant, nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// Another change was committed before this change, and a record no longer has the state that this change expects. The caller must read the facts
@@ -63,8 +63,8 @@ pub enum CommitError {
         /// The largest allowed size, in bytes.
         limit: usize,
     },
-    /// It is not known whether every member of the fleet has the change: etcd did not answer, this member could not apply the change, or its thread
-    /// ended. The change may have been made, or may still be made. With every other variant of this error, the change was not made.
+    /// It is not known whether every member of the fleet has the change: etcd did not answer, this member could not apply the change, or the
+    /// membership of this server ended. The change may have been made, or may still be made.
     #[error("{0}")]
     Unknown(String),
     /// The store could not be read or written.

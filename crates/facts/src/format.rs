@@ -1,32 +1,34 @@
 //! The formats of a store, and the conversion of records from one format to the next.
 //!
-//! All records of a store have the same format. A store of another format is not opened. An upgrade converts it to this program's format: one
+//! All records of a store have the same format. A store of another format is not opened. An upgrade converts the store to this program's format: one
 //! transaction converts every record with [`bring_up`].
 //!
 //! # When the format changes
 //! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. A new
-//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without it. Records with the new
-//! field still need a new format number, because older builds would report these records as damaged. When you change the format:
+//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without the field. Records with the
+//! new field still need a new format number, because older builds would report these records as damaged. When you change the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
 //! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
 //!    upgrades the store in every run of the tests, and fails if the store is missing;
-//! 3. consider fleets whose members are updated one after the other. If this program can use all records of the previous format as they are, let
-//!    [`needed_for`] say which records need the new format: a fleet writes such records only after `enfilade fleet upgrade`. This is so for a new
-//!    table, too, because a member adds missing tables to its store when it opens the store. A change must not delete absent records of a new
-//!    table, because older members cannot read the log entry. If records are converted, set [`FORMAT_IN_FLEET`] to the new format: then all
-//!    members must be updated at once.
+//! 3. decide whether the members of a fleet can be updated one at a time. They can if this program can use all records of the previous format without
+//!    conversion. In this case, let [`needed_for`] return the new format for the records that need it: a fleet writes these records only after
+//!    `enfilade fleet upgrade`. This is possible for a new table, too, because a member adds missing tables to its store when it opens the store. But
+//!    a change must not delete absent records of a new table, because older members cannot read the log entry. In every other case, set
+//!    [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{AccessRule, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table};
+use crate::tables::{
+    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table,
+};
 use crate::vocabulary::LONG;
 
 /// The layout of a whole store and the form of its records.
 ///
 /// | format | what is new |
 /// |---|---|
-/// | 2 | the oldest format that can be upgraded; records carry LMDB's transaction id of the commit |
-/// | 3 | records carry the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
-/// | 4 | each mark has an additional record, whose key contains the time (in seconds) at which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
+/// | 2 | the oldest format that can be upgraded; records contain LMDB's transaction id of the commit |
+/// | 3 | records contain the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
+/// | 4 | each mark has an additional record; its key contains the time (in seconds) at which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; the names of imported records are stored |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
@@ -35,20 +37,21 @@ use crate::vocabulary::LONG;
 /// | 10 | the tallies of revocations are in a separate table |
 /// | 11 | there are tables of applications and of their hosts; there are roles for applications |
 /// | 12 | there is a table of sessions of browsers; applications can get signed tokens, and can serve the files of a datastore |
-/// | 13 | applications can say which credential counts if a request has a cookie and a header |
-/// | 14 | datastores can say which member of a fleet serves them; the log of a fleet can have entries in parts |
-/// | 16 | there is a table of second factors of users |
-pub const FORMAT: u32 = 16;
+/// | 13 | the record of an application can contain the choice of the credential that counts if a request has a cookie and a header |
+/// | 14 | the profile of a datastore can contain the members of a fleet that may serve the datastore; the log of a fleet can have entries in parts |
+/// | 15 | the record of an API token can contain a link, with which people share a file or folder; there is a table of second factors of users |
+pub const FORMAT: u32 = 15;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
-/// The oldest format that a fleet can have while this program is a member of it. This program uses all records of this format as they are.
+/// The oldest format that a fleet can have while this program is a member of the fleet. This program uses all records of this format without
+/// conversion.
 pub const FORMAT_IN_FLEET: u32 = 13;
-/// The format that a fleet needs for entries of its log that are in parts.
+/// The format that a fleet must have before its log may contain entries in parts.
 pub const FORMAT_OF_PARTS: u32 = 14;
 
-/// Added to the format of a store that is a member of a fleet. Programs that do not know this number refuse the store as one of a newer format, so they
-/// cannot change it without the log of the fleet.
+/// Added to the format of a store that is a member of a fleet. A program that does not know this number refuses the store, because the number seems
+/// to be a newer format. So no such program changes the store without an entry in the log of the fleet.
 pub const REPLICA: u32 = 1 << 16;
 
 /// A key and a value.
@@ -63,9 +66,11 @@ pub fn bring_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Option<Rec
 pub fn needed_for(table: Table, value: &[u8]) -> u32 {
     let has_home =
         || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
+    let is_link = || Credential::decode(&mut Reader::new(value)).is_some_and(|token| token.link.is_some());
     match table {
+        Table::Credentials if is_link() => 15,
         Table::DatastoreProfiles if has_home() => 14,
-        Table::SecondFactors => 16,
+        Table::SecondFactors => 15,
         _ => FORMAT_IN_FLEET,
     }
 }
@@ -81,8 +86,8 @@ pub fn lacks_access_rules(from: u32) -> bool {
     from < 8
 }
 
-/// For formats that do not have the table `table`: the table that contained its records. `None` if no table contained them. The keys were the same in
-/// both tables, so an upgrade can read the records in the old table.
+/// The table that contained the records of `table` in formats that do not have `table`; `None` if no other table contained these records. The keys
+/// were the same in both tables, so an upgrade can read the records in the old table.
 pub fn was_in(table: Table) -> Option<Table> {
     (table == Table::RevocationTallies).then_some(Table::Tallies)
 }
@@ -93,7 +98,7 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (2, Table::Log) => Some((key, log_entry_of_2(&value)?)),
         (2, Table::Files) => Some((key, kept_file_of_2(&value)?)),
         (5, Table::Names) => name_of_5(&key, &value),
-        // Since format 9, a long id begins with these 16 bytes. So an older record with these bytes cannot be converted.
+        // Since format 9, the 16 bytes of `LONG` are the start of a long id. So an older record with an id of these 16 bytes cannot be converted.
         (8, Table::Names) if key.get(1..17) == Some(&LONG) || value.get(..16) == Some(&LONG) => None,
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
         // Adds the two options that exempt a user from locks and from inactivity, both switched off.
@@ -106,7 +111,7 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
 }
 
 /// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8, a flag
-/// before this field says whether it is present, because another field follows.
+/// before this field indicates whether the field is present, because another field follows.
 fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     from.fixed::<16>()?;
@@ -152,12 +157,15 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::revision::Revision;
-    use crate::tables::{Delegation, Extra, ExtraKey, LogEntry, Profile, ResourceKind, Written};
-    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId};
+    use crate::tables::{
+        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind,
+        SecretDigest, Verifier, Written,
+    };
+    use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId, StorePath, UserId};
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (16, 52), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (15, 52), "see \"When the format changes\" in format.rs");
     }
 
     /// A member of a fleet uses the records of an older format without conversion.
@@ -187,9 +195,42 @@ mod tests {
         );
     }
 
+    /// An older program reports a token with a link as damaged.
+    #[test]
+    fn only_a_link_needs_format_15() {
+        let token = Credential {
+            owner: UserId::from_bytes([1; 16]),
+            name: "one".parse().unwrap(),
+            verifier: Verifier::Missing,
+            previous: None,
+            enabled: true,
+            expires: 0,
+            created: 1,
+            comment: None,
+            own_roles: true,
+            mirrored: None,
+            link: None,
+        };
+        let place = LinkPlace {
+            datastore: "tank".parse().unwrap(),
+            path: StorePath::root(),
+            rights: LinkRights::Read,
+            upload_bytes: None,
+        };
+        let link = Link { secret: SecretDigest([1; 32]), place, password: None, uses: None };
+        let with_link = Credential { link: Some(Box::new(link)), ..token.clone() };
+        for (token, expected) in [(token, FORMAT_IN_FLEET), (with_link, 15)] {
+            let mut to = Writer::default();
+            token.encode(&mut to);
+            let bytes = to.into_bytes();
+            assert_eq!(needed_for(Table::Credentials, &bytes), expected);
+            assert_eq!(Credential::decode(&mut Reader::new(&bytes)), Some(token));
+        }
+    }
+
     #[test]
     fn every_second_factor_needs_format_16() {
-        assert_eq!(needed_for(Table::SecondFactors, &[]), 16);
+        assert_eq!(needed_for(Table::SecondFactors, &[]), 15);
     }
 
     #[test]

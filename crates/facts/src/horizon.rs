@@ -6,7 +6,7 @@
 //! Setting the mark moves the horizon to the last second of the mark. Each session that is issued after the mark has a later second of issue.
 //!
 //! Other servers with the same keys issue tokens without a horizon. A token of another server is refused while its second of issue is later than the
-//! last second that a new mark would cover. So a mark covers every matching token that was accepted before the mark was set.
+//! last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the server accepted before.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 pub struct Horizon(i64);
 
 impl Horizon {
-    /// The horizon of these facts.
+    /// The horizon in the facts of the view.
     ///
     /// # Errors
     /// When the horizon cannot be read.
@@ -38,9 +38,9 @@ impl Horizon {
         second <= self.0
     }
 
-    /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from a server whose
-    /// clock is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the returned
-    /// second.
+    /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from another server,
+    /// with a clock that is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the
+    /// returned second.
     pub fn last_issue(self, now: i64) -> i64 {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
@@ -53,16 +53,16 @@ impl Horizon {
 }
 
 /// The purge time: a mark may be deleted if all tokens that the mark covers have expired by this time. The purge time advances with the time since
-/// the start of the machine, so that a wrong wall clock cannot move it ahead. It stands still while the machine is off, and is never later than the
-/// wall clock.
+/// the start of the machine, so that a wrong wall clock cannot move the purge time ahead. The purge time stands still while the machine is off, and
+/// is never later than the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Seconds since the epoch.
     pub unix_seconds: i64,
     /// The time since the start of the machine, in seconds, at the moment when `unix_seconds` was recorded.
     tick_seconds: i64,
-    /// Purges may have deleted every mark whose last token expires at this second or earlier. So a token that expires at this second or earlier
-    /// counts as expired, even if the wall clock was set back.
+    /// Purges may have deleted the marks that cover only tokens that expire at this second or earlier. So a token that expires at this second or
+    /// earlier counts as expired, even if the wall clock was set back.
     purged: i64,
 }
 
@@ -76,7 +76,7 @@ impl Passed {
         let tick_seconds = i64::try_from(now.tick_millis / 1_000).unwrap_or(i64::MAX);
         let (passed, purged) = match view.get::<Revocation>(&Revoked::Passed)? {
             Some(Revocation { issued_before, revoked_at, until }) => {
-                // If the machine was started again, its clock began at zero, and at least `tick_seconds` have passed.
+                // If the machine was started again, its monotonic clock began at zero, and at least `tick_seconds` have passed.
                 let since = if revoked_at <= tick_seconds { tick_seconds - revoked_at } else { tick_seconds };
                 (until.saturating_add(since), issued_before)
             }
@@ -94,7 +94,8 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// Returns the same purge time, and records that purges may have deleted all marks whose last token expires at the second `until` or earlier.
+    /// Returns the same purge time, and records that purges may have deleted the marks that cover only tokens that expire at the second `until` or
+    /// earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
         Passed { purged: self.purged.max(until), ..self }
@@ -128,7 +129,7 @@ impl LastMarks {
     /// The value when there are no marks.
     pub const NONE: Self = LastMarks { of_time: i64::MIN, of_any: i64::MIN, is_complete: false };
 
-    /// The record of these facts; `None` before the first purge.
+    /// The [`LastMarks`] record in the facts of the view; `None` before the first purge.
     ///
     /// # Errors
     /// When the record cannot be read.

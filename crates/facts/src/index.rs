@@ -1,8 +1,8 @@
 //! Facts that are looked up often, in the memory of the process. At every lookup, the index has the same revision as the view of the reader.
 //!
-//! An index carries its revision. A reader with a newer view first updates the index to the revision of this view. The update reads the change log in
-//! the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole indexes: the new index is built as
-//! a copy, and published together with its revision in one atomic write.
+//! The process stores an index together with the revision of the index. A reader with a newer view first updates the index to the revision of this
+//! view. The update reads the change log in the same transaction. A reader with an older view must take a new view. Readers take no lock, and never
+//! see a partly updated index: the new index is built as a copy, and published together with its revision in one atomic write.
 
 use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};

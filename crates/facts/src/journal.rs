@@ -6,27 +6,28 @@
 //! flipped bit cannot change both trees. In an older revision, all records match their tallies, too. To detect an older revision, the head contains
 //! the revision of the store and the number of the commit that wrote the head.
 
+mod checks;
+
 pub use crate::head::{Head, Identity, IdentityKey, Write};
 pub use crate::tally::{Tally, tally_key};
 
 use crate::audit::AuditRecord;
-use crate::change::{Change, Effect, Expected};
+use crate::change::{Change, Effect};
 use crate::codec::{self, Reader};
 use crate::error::{CommitError, SourceError};
 use crate::format::FORMAT;
-use crate::limits::{
-    KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX,
-};
+use crate::limits::{LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX};
 use crate::revision::{At, Revision};
 use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
 use crate::vocabulary::shortened;
+use checks::{check_expected, check_sizes};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 
-/// The writes that commit a change to a store whose present records are `before`: the records of the change, their tallies, an entry of the change
+/// The writes that commit a change to a store with the present records `before`: the records of the change, their tallies, an entry of the change
 /// log, and the head. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the number that the source
 /// itself gives the commit. The writes also delete old entries of the change log, but no entry that is newer than `shipped`, the last revision that
 /// is in the audit log.
@@ -125,7 +126,7 @@ fn is_of_nobody(
 }
 
 /// Counts the records of a table in the order of their keys, and returns the tally of each group after the last record of the group. So counting a
-/// table of any size needs the tally of only one group in memory.
+/// table of any size needs only the tally of the table and the tally of one group in memory.
 pub struct Counting {
     table: Table,
     whole: Tally,
@@ -270,8 +271,8 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // In this table each record is a group of its own, so the tally is computed from the new record alone. So a write that replaces a damaged
-            // record repairs the group.
+            // The group has only this record, so its tally is computed from the new record alone. Therefore, a write that replaces a damaged record
+            // repairs the group.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));
@@ -294,33 +295,6 @@ impl Tallies<'_> {
         let whole = self.whole.into_iter().map(|(table, tally)| ((table, Vec::new()), tally));
         writes.extend(whole.chain(self.changed).map(tally_write));
     }
-}
-
-/// Checks the sizes of keys and values. All sources have the same limits, so a change that fits into one source fits into all. Keys of expectations
-/// are checked, too.
-fn check_sizes(change: &Change) -> Result<(), CommitError> {
-    let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
-    for (table, key, value) in expected.chain(change.writes()) {
-        let value = value.map_or(0, <[u8]>::len);
-        for (what, bytes, limit) in [("key", key.len(), KEY_BYTES_MAX), ("value", value, VALUE_BYTES_MAX)] {
-            if limit < bytes {
-                return Err(CommitError::TooLarge { table, what, bytes, limit });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Checks that a record has the state that a change expects.
-fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected) -> Result<(), CommitError> {
-    let stored = view.value(table, key)?;
-    let holds = match (expected, stored) {
-        (Expected::Absent, stored) => stored.is_none(),
-        (Expected::Present, stored) => stored.is_some(),
-        (Expected::Value(value), stored) => stored.is_some_and(|(_, stored)| stored == value),
-        (Expected::Revision(revision), stored) => stored.is_some_and(|(stored, _)| stored == *revision),
-    };
-    if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: codec::printable(key) }) }
 }
 
 #[cfg(test)]

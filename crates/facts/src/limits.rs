@@ -59,6 +59,13 @@ fixed! {
     /// Longest comment, in bytes.
     pub const COMMENT_BYTES_MAX: usize = 1024;
 
+    /// Longest name of a link with which people share a file or folder, in characters.
+    pub const LINK_NAME_CHARS_MAX: usize = 100;
+    /// Most downloads or uploads that the maker of a link can allow, if the maker limits their number.
+    pub const LINK_USES_MAX: u32 = 1_000_000;
+    /// How long a guest need not enter the password of a link again, in seconds.
+    pub const LINK_PASS_SECONDS: i64 = 3600;
+
     /// Longest path inside a datastore, in bytes.
     pub const PATH_BYTES_MAX: usize = 4096;
     /// Longest single name in a path, in bytes.

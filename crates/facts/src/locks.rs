@@ -19,7 +19,7 @@ pub trait LockRows {
     /// When the store cannot be read.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError>;
 
-    /// Calls `each` for every row whose key begins with `prefix`, until `each` returns `Break`.
+    /// Calls `each` for every row with a key that begins with `prefix`, until `each` returns `Break`.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -46,7 +46,7 @@ pub enum Fault {
     Client,
     /// The operator: the cause is a setting or a state that the operator controls.
     Operator,
-    /// The source of the facts or bytes could not answer.
+    /// The source: the facts or the content cannot be read or written, and the operator must act.
     Source,
 }
 
@@ -61,7 +61,7 @@ impl Fault {
     }
 }
 
-/// A row of a door's table of refusals. The log, metrics, `enfilade explain` and the reference use it.
+/// A row of a door's table of refusals. The log, metrics, `enfilade explain` and the reference use the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalRow {
     /// Stable code: two letters of the door and two digits.

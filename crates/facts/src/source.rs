@@ -1,4 +1,4 @@
-//! The interface of a source: it gives views to callers and commits changes.
+//! The interface of a source. A source passes views to its callers, and commits changes.
 
 use crate::audit::Requester;
 use crate::change::{Change, Effect};
@@ -26,7 +26,7 @@ pub trait Source: Send + Sync {
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
     /// Commits each of these changes as [`Source::commit`] does, in this order. If a change fails, the changes after it are committed nevertheless. A
-    /// store can make all changes durable at once, which takes less time than one commit after the other. Returns one result for each change.
+    /// store can make all changes durable at once, which takes less time than separate commits. Returns one result for each change.
     fn commit_each(&self, changes: &[Change]) -> Vec<Result<At, CommitError>> {
         changes.iter().map(|change| self.commit(change)).collect()
     }
@@ -44,7 +44,7 @@ pub trait Source: Send + Sync {
     /// change of the stored facts must follow. The change that follows may use more space than this function grants ([`Requester::File`]).
     ///
     /// # Errors
-    /// [`CommitError::Full`], when the disk is full, or when the store cannot be read.
+    /// [`CommitError::Full`] if the memory map of the store has no room. Another error if the disk is full, or if the store cannot be read.
     fn has_room_for(&self, _requester: Requester, _effect: Effect, _bytes: u64) -> Result<(), CommitError> {
         Ok(())
     }

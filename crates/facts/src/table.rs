@@ -58,7 +58,7 @@ pub enum Table {
     Reverse = 25,
     /// Options and attributes that clients store with a resource, and the names of imported records.
     Extras = 26,
-    /// Removed resources whose dependent records still exist.
+    /// Removed resources that still have dependent records.
     Leaving = 27,
     /// Credentials that services store for users.
     Blobs = 28,
@@ -94,7 +94,7 @@ pub enum Table {
     ServiceProviders = 43,
     /// When users last logged in, and until when they are locked.
     Activities = 44,
-    /// For each credential of type `totp`, the last time step whose passcode was used.
+    /// For each credential of type `totp`, the last time step with a used passcode.
     UsedPasscodes = 45,
     /// Access rules of users: the kinds of requests to which application credentials can be limited.
     AccessRules = 46,
@@ -183,7 +183,8 @@ impl Table {
     }
 
     /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies
-    /// are in a separate table. Otherwise they would make the B-tree of the other tallies deeper, and almost every lookup reads a tally.
+    /// are in a separate table. In the table of the other tallies, these tallies would make the B-tree deeper. So they would slow down almost every
+    /// lookup, because almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
             Table::Revocations | Table::Reverse | Table::BrowserSessions => Table::RevocationTallies,

@@ -1,4 +1,4 @@
-//! The tables: the keys and the records of each.
+//! The tables, with the keys and the records of each table.
 //!
 //! Records refer to each other by id. The names of domains, users, groups and tokens are separate records ([`Name`]). So if a name is deleted and
 //! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
@@ -23,6 +23,7 @@ mod grant_key;
 mod grants;
 mod identities;
 mod leaving;
+mod links;
 mod log;
 mod memberships;
 mod names;
@@ -62,6 +63,7 @@ pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};
 pub use identities::{Domain, Group, Password, User};
 pub use leaving::{Leaving, LeavingKey};
+pub use links::{Link, LinkPlace, LinkRights};
 pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind, called};

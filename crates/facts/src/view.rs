@@ -40,7 +40,7 @@ pub trait Snapshot {
     /// # Errors
     /// When the store cannot be read.
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError>;
-    /// Calls `each` for every stored record whose key starts with `prefix`, in key order, until `each` breaks.
+    /// Calls `each` for every stored record with a key that starts with `prefix`, in key order, until `each` breaks.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -202,8 +202,8 @@ impl<'a> View<'a> {
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
-    /// Calls `each` for every record whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the table, or
-    /// the common beginning of several groups. The caller may use the records only if this call returns no error.
+    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the
+    /// table, or the common beginning of several groups. The caller may use the records only if this call returns no error.
     ///
     /// # Errors
     /// When a record cannot be read, a record is damaged, or records are missing.
@@ -245,9 +245,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Calls `each` for every record whose key starts with `prefix` and whose group follows the group `after`, in key order, until `each` breaks. The
-    /// time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the groups; most groups
-    /// have one record.
+    /// Calls `each` for every record with a key that starts with `prefix`, in the groups that follow the group `after`, in key order, until `each`
+    /// breaks. The time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the groups;
+    /// most groups have one record.
     ///
     /// # Errors
     /// As [`View::scan`].
@@ -351,7 +351,7 @@ impl<'a> View<'a> {
         Ok(found)
     }
 
-    /// All records of a table whose key starts with `prefix`.
+    /// All records of a table with a key that starts with `prefix`.
     ///
     /// # Errors
     /// When a record cannot be read, a record is damaged, or records are missing.

@@ -1,6 +1,6 @@
-//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows how long it has to wait for a process that
-//! sends no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ
-//! can be set only while no process is registered.
+//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows the time to wait for a process that sends
+//! no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ can be
+//! set only while no process is registered.
 //!
 //! ```text
 //! terms/delta    Δ in milliseconds; absent means 1 s
@@ -33,12 +33,12 @@ impl Log {
         self.delta_in(&found)
     }
 
-    /// Reads the Δ of the fleet in a transaction.
+    /// The operation of a transaction that reads the Δ of the fleet.
     pub(crate) fn reads_delta(&self) -> Operation {
         read(self.delta_key(), Vec::new())
     }
 
-    /// The Δ of the fleet, if these are all rows of a transaction with [`Log::reads_delta`].
+    /// The Δ of the fleet. `rows` must contain all rows that a transaction with [`Log::reads_delta`] has read.
     pub(crate) fn delta_in<'r>(
         &self,
         rows: impl IntoIterator<Item = &'r KeyValue>,
@@ -52,8 +52,8 @@ impl Log {
             .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
-    /// The conditions under which a process may register with the Δ of this machine. One of these conditions must hold. Each condition has the
-    /// operation that the process then carries out, if there is one.
+    /// The conditions under which a process may register with the Δ of this machine. One of these conditions must hold. If the condition of an item
+    /// holds, the registration also carries out the operation of this item, if there is one.
     pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
         let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());
         let unset = (self.delta == DELTA).then(|| (is_absent(key.clone()), None));
@@ -62,14 +62,14 @@ impl Log {
         [(agreed, None)].into_iter().chain(unset).chain([(nobody, Some(put(key, own)))]).collect()
     }
 
-    /// The reason why no process of this machine can register, if the reason is its Δ.
+    /// The reason why no process of this machine can register, if the reason is the Δ of this machine.
     pub(crate) async fn disagrees(&self) -> Result<Option<LogError>, LogError> {
         let fleet = self.delta().await?;
         let why = LogError::OtherDelta { fleet: millis(fleet), own: millis(self.delta) };
         Ok((fleet != self.delta).then_some(why))
     }
 
-    /// The Δ of the fleet, or the largest one if etcd does not answer.
+    /// The Δ of the fleet, or the largest possible Δ if etcd does not answer.
     pub(crate) async fn delta_or_most(&self) -> Duration {
         self.delta().await.unwrap_or(DELTA_MAX)
     }

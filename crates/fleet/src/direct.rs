@@ -1,8 +1,8 @@
 //! Sends reports directly from process to process. A process reports to all other processes which change it has applied. So the acknowledgement of a
-//! change (rule 5 of docs/fleet-protocol.md) does not wait for another write to etcd. The process writes the reports to etcd a little later. There
-//! they are needed for the trimming of the log, and for commands and processes that have no connection.
+//! change (rule 5 of docs/fleet-protocol.md) does not wait for another write to etcd. The process writes the reports to etcd a little later. The
+//! reports in etcd are needed for trimming the log, and for commands and processes that have no connection.
 //!
-//! A connection carries 8 bytes for each report, in one direction only: the number of the change, big-endian.
+//! A report has 8 bytes: the number of the change, big-endian. A connection transports reports in one direction only.
 
 use crate::registration::Reach;
 use enfilade_facts::Revision;

@@ -13,7 +13,7 @@ use std::hash::Hasher;
 
 /// The version of an entry that contains its changes.
 const VERSION: u8 = 1;
-/// The version of an entry whose changes are in parts. Programs that do not know this version refuse the entry as damaged.
+/// The version of an entry with changes in parts. Programs that do not know this version refuse the entry as damaged.
 const VERSION_PARTS: u8 = 2;
 pub(crate) const CHECKSUM_BYTES: usize = 16;
 /// The number of bytes before the body.
@@ -70,8 +70,8 @@ pub struct Entry {
     pub id: EntryId,
     /// The number of the first change. The numbers of the other changes follow without gaps.
     pub first: Revision,
-    /// The digest of all records before the first change. If a member has another digest, its records differ from those of the author, and the member
-    /// must not apply the entry.
+    /// The digest of all records before the first change. If a member has another digest, its records differ from the records of the author, and the
+    /// member must not apply the entry.
     pub state: u128,
     /// The changes. There is at least one.
     pub changes: Vec<Change>,
@@ -147,7 +147,7 @@ impl Encoded {
         Encoded { bytes, count, is_from_file, absent_members, parts: None, parts_bytes: 0 }
     }
 
-    /// The same changes, which are stored in etcd in these parts.
+    /// Returns the same changes without their bytes, which are stored in etcd in the parts `parts`.
     pub(crate) fn in_parts(self, parts: Parts) -> Self {
         Encoded { parts_bytes: self.bytes.len(), bytes: Vec::new(), parts: Some(parts), ..self }
     }

@@ -16,9 +16,10 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-/// How long etcd may take to answer one call, if it runs on one machine.
+/// How long etcd may take to answer one call, if etcd runs on only one machine.
 const CALL: Duration = Duration::from_secs(1);
-/// How long one of several machines of etcd may take to answer. Two machines can be asked one after the other before a proof ends (Δ).
+/// How long one of several machines of etcd may take to answer. With this limit, a member can call two machines in sequence before its proof ends
+/// (after Δ).
 const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. etcd closes connections that test more often than every 5 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -64,7 +65,7 @@ pub struct Tls {
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,
-    /// The number of calls that were not answered. Modulo the number of machines, it is the index of the machine to which calls go.
+    /// The number of calls that were not answered. This number, modulo the number of machines, is the index of the machine to which calls go.
     asked: Arc<AtomicUsize>,
 }
 
@@ -102,7 +103,7 @@ impl Etcd {
     }
 
     /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most` of them. If `end` is empty, only `key` is read. A
-    /// majority of etcd's machines must confirm the answer, so it contains every write that was acknowledged earlier.
+    /// majority of etcd's machines must confirm the answer, so the answer contains every write that was acknowledged earlier.
     pub(crate) async fn read(
         &self,
         key: Vec<u8>,
@@ -129,7 +130,8 @@ impl Etcd {
         let path = "/etcdserverpb.KV/Txn";
         let response: TxnResponse = match only_reads {
             true => self.call_each(path, request).await?,
-            // A transaction that writes is sent only once, because etcd might carry it out twice. The caller decides whether to send it again.
+            // A transaction that writes is sent only once. If it were sent again, etcd might carry it out twice. The caller decides whether to send
+            // the transaction again.
             false => self.call(path, request).await?,
         };
         let found = response.responses.into_iter().filter_map(|response| Some(response.range?.kvs));

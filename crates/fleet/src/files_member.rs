@@ -1,4 +1,4 @@
-//! The files member (the member whose edited files the fleet follows), as the last proof reported it.
+//! The files member (the member with the edited files that the fleet follows), as the last proof reported it.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -14,7 +14,7 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 const TRIES: u32 = 5;
 /// How many entries are read at once. If the answer does not come in time, for example over a slow connection, the next attempt reads fewer entries.
 const ENTRIES_AT_ONCE: [i64; 3] = [100, 10, 1];
-/// How many entries come with a proof.
+/// The maximum number of entries that etcd returns in its answer to a question for a proof.
 pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
 /// How long a proof counts (Δ), if the operator has not set Δ (`delta.rs`).
@@ -38,8 +38,8 @@ pub enum LogError {
         "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, look whether it was made before you make it again"
     )]
     Unknown(EtcdError),
-    /// A call to etcd failed. [`Log::append`] returns this only if nothing was changed. After other functions, it is unknown whether something was
-    /// changed.
+    /// A call to etcd failed. [`Log::append`] returns this error only if nothing was changed. After other functions, it is unknown whether something
+    /// was changed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
@@ -172,7 +172,7 @@ pub enum LogError {
         /// The size of the changes, in bytes.
         bytes: usize,
     },
-    /// A member that must have no process has one.
+    /// A member has a registered process, but the change requires that it has none.
     #[error(
         "the change was not made, because a server of another member runs again. `enfilade fleet status` shows the servers"
     )]
@@ -266,7 +266,7 @@ impl Log {
         Log { member: Some(name.to_owned()), ..self }
     }
 
-    /// Returns this log as an older program uses it, which knows only the formats up to this one. Only tests of updates call this function.
+    /// Returns this log for an imitation of an older program, which reads only the formats up to `format`. Only tests of updates call this function.
     #[must_use]
     pub fn as_program_of(self, format: u32) -> Self {
         Log { reads: format, ..self }
@@ -336,8 +336,8 @@ impl Log {
         Ok(appended?.head)
     }
 
-    /// Encodes changes for an entry. Large changes are written to etcd in parts. If the caller does not commit them, it calls [`Log::discard`], which
-    /// deletes the parts.
+    /// Encodes changes for an entry. Large changes are written to etcd in parts. If the caller does not commit these changes, the caller must call
+    /// [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
     /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. No change was
@@ -382,7 +382,7 @@ impl Log {
         // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
         let member = self.member.as_ref().filter(|_| changes.is_from_file);
-        // Rule 11: if the fleet no longer follows the files of this member, the member may have read an old version of them.
+        // Rule 11: if the fleet no longer follows the files of this member, the member may have read an old version of these files.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         conditions.extend(self.has_parts(changes));
         let absent = self.no_processes_of(&changes.absent_members);
@@ -418,7 +418,7 @@ impl Log {
                         Some(name) if !self.is_member(name).await? => {
                             LogError::NotMember { name: name.clone() }
                         }
-                        // The parts were deleted. Without this check, the caller would repeat the call for ever.
+                        // Without this check, the caller would repeat the call for ever if the parts were deleted.
                         _ if self.etcd.transact(self.has_parts(changes), Vec::new()).await?.is_none() => {
                             LogError::PartsDeleted
                         }
@@ -470,8 +470,8 @@ impl Log {
         read_some(from, self.entry_key(Revision(u64::MAX)), most)
     }
 
-    /// The entries that [`Log::reads_after`] found. `head` was the end of the log at the time of the read, or earlier. The errors are those of
-    /// [`Log::after`].
+    /// The entries that [`Log::reads_after`] found. `head` was the end of the log at the time of the read, or earlier. The errors are the same as the
+    /// errors of [`Log::after`].
     pub(crate) fn entries(
         &self,
         revision: Revision,
@@ -538,7 +538,8 @@ impl Log {
         }
     }
 
-    /// The event that a change of a key means; `None` for a record that cannot be read. The next proof reads this record, too, and returns the error.
+    /// The event that a change of a key means; `None` for a record that cannot be read. The next question for a proof reads this record, too, and
+    /// returns the error.
     fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
         let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;
         if let Some(id) = rest.strip_prefix(b"applied/") {
@@ -552,7 +553,7 @@ impl Log {
         }
         rest.strip_prefix(b"log/")?;
         let entry = Stored::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
-        // An entry with parts is read with the next question for a proof.
+        // The member reads an entry with parts later, after its next question for a proof.
         Some(News::Entry(entry.whole()?))
     }
 
@@ -560,7 +561,7 @@ impl Log {
         &self.etcd
     }
 
-    /// The key of a member in a table.
+    /// The key of the record with the id `id` in a table.
     pub(crate) fn key(&self, table: &str, id: &str) -> Vec<u8> {
         format!("{}/{table}/{id}", self.prefix).into_bytes()
     }

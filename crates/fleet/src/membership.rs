@@ -3,7 +3,7 @@
 //! ```text
 //! member/<name>     the second at which the member joined
 //! invitation/<id>   the name of the machine that may join with it, for 24 h
-//! files/member      the name of the member whose edited files are followed
+//! files/member      the name of the files member
 //! ```
 
 use crate::etcd::{delete, exists, has_value, is_absent, put, put_leased};
@@ -40,7 +40,7 @@ pub struct Running {
     pub applied: Option<Revision>,
     /// The newest format that the process reads. `None` if the process has no beat, or if its program is so old that it does not report this format.
     pub reads: Option<u32>,
-    /// A digest of the keys of sessions that the process uses. `None` if it has no keys, or has not reported them yet.
+    /// A digest of the keys of sessions that the process uses. `None` if the process has no keys, or has not reported its keys yet.
     pub keys: Option<KeysDigest>,
 }
 
@@ -75,7 +75,7 @@ impl Log {
         Err(LogError::NotMember { name: name.to_owned() })
     }
 
-    /// Makes an invitation for a machine of this name. Returns its id, which can be used once.
+    /// Makes an invitation for a machine of this name. Returns the id of the invitation, which can be used once.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -134,8 +134,8 @@ impl Log {
         Ok((head, members.into_iter().map(member).collect()))
     }
 
-    /// Gives the log the newest format that this program reads, if all registered processes read it. Returns the format before. If a process with an
-    /// older program registers at the same time, it gets no proof after the change.
+    /// Raises the format of the log to the newest format that this program reads, if all registered processes can read this format. Returns the
+    /// previous format. If a process with an older program registers at the same time, this process gets no proof after the format was raised.
     ///
     /// # Errors
     /// [`LogError::OldPrograms`], [`LogError::NotMember`], or when etcd does not answer.
@@ -183,8 +183,8 @@ impl Log {
         Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// Makes the member `name` the files member instead of `before`. `None` stands for no member. Between two files members there must be a time
-    /// without a files member, until all earlier proofs have ended: Δ and a tenth of it ([`Log::delta`]).
+    /// Makes the member `name` the files member instead of `before`. `None` means no member. Between two files members there must be a time without a
+    /// files member, so that all earlier proofs end: Δ and a tenth of Δ ([`Log::delta`]).
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if `before` is not the files member. When etcd does not
@@ -204,8 +204,8 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like those of every
-    /// process without a beat (rules 7 and 8). So every change is acknowledged correctly in the meantime.
+    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like the registrations of
+    /// all processes without a beat (rules 7 and 8). Until then, acknowledgements still wait for these processes (rule 5).
     ///
     /// # Errors
     /// When etcd does not answer.

@@ -1,6 +1,6 @@
 //! The messages of etcd's API that are used here, with their field numbers (etcd/api/etcdserverpb/rpc.proto, etcd/api/mvccpb/kv.proto). Messages can
-//! have other fields, which are skipped. etcd-client, the library for etcd, needs the program `protoc` to build; a build of Enfilade needs only
-//! cargo.
+//! have other fields, which are skipped. This file replaces the library etcd-client, because a build of etcd-client needs the program `protoc`, and a
+//! build of Enfilade must need only cargo.
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct KeyValue {

@@ -95,7 +95,7 @@ impl Log {
         }
     }
 
-    /// Renews an order. Returns whether this member still has it.
+    /// Renews an order. Returns whether this member still has the order.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -145,7 +145,7 @@ impl Log {
     /// Ends an order, and the answers to its challenges.
     ///
     /// # Errors
-    /// When etcd does not answer. Then the order ends with its lease.
+    /// When etcd does not answer. In this case, the order ends when its lease ends.
     pub async fn end_order(&self, order: &Order) -> Result<(), LogError> {
         let answers = |end: char| self.key("answer", &format!("{}{end}", order.name));
         // `0` follows `/` in ASCII.

@@ -33,7 +33,7 @@ const KEYS_AT_ONCE: i64 = 4_096;
 const VERSION: u8 = 1;
 
 impl Log {
-    /// Writes changes to etcd in parts. If the caller does not commit the changes, it calls [`Log::discard`], which deletes the parts.
+    /// Writes changes to etcd in parts. If the caller does not commit the changes, the caller must call [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
     /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
@@ -90,7 +90,8 @@ impl Log {
         parts.into_iter().flatten().collect()
     }
 
-    /// The operations in etcd that are needed when the entry is added. `last` is the number of the entry's last change.
+    /// The operations that the transaction must contain when the entry is added: they put `large/<n>` and delete `staging/<id>`. `last` is the number
+    /// of the entry's last change.
     pub(crate) fn names_parts(&self, encoded: &Encoded, last: Revision) -> Vec<Operation> {
         let named = encoded.parts().map(|parts| {
             let named = put(self.large_key(last), parts.id.0.to_vec());
@@ -187,7 +188,8 @@ impl Log {
         self.key("part", &format!("{}/{nth:02}", id.text()))
     }
 
-    /// The key of `large/<n>`. It has the same form as the key of an entry, so that both are deleted up to the same number.
+    /// The key of `large/<n>`. It has the same form as the key of an entry, so that the trimming of the log deletes the records `large/<n>` and the
+    /// entries up to the same number.
     pub(crate) fn large_key(&self, last: Revision) -> Vec<u8> {
         self.key("large", &format!("{:020}", last.0))
     }

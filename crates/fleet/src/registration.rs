@@ -4,7 +4,7 @@
 //! ```text
 //! member/<name>   a member, from its joining to its leaving (`membership.rs`)
 //! node/<id>       the incarnation of a process of a member; the id is the name of the member, a dot, and a number
-//! beat/<id>       the same, with a lease: etcd deletes it when the process does not renew the lease
+//! beat/<id>       the same incarnation, with a lease: etcd deletes this record when the process does not renew the lease
 //! applied/<id>    the number of the last change that the process has applied, with the same lease
 //! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
 //! reads/<id>      the newest format that the process reads, with the same lease
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// How long etcd keeps a beat that is not renewed, in seconds.
 const LEASE_SECONDS: i64 = 2;
-/// During a large change, a beat is renewed at this interval, this number of times at most, which is one minute.
+/// While a process applies a large change, it renews its beat at this interval, at most [`RENEWALS_MAX`] times: for one minute.
 const RENEW_EVERY: Duration = Duration::from_millis(600);
 const RENEWALS_MAX: u32 = 100;
 
@@ -41,7 +41,7 @@ pub struct Reach {
     pub certificate: [u8; 32],
 }
 
-/// The data about a process of a member, as the process reports them.
+/// The data that a process of a member reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The version of the program.
@@ -116,7 +116,7 @@ pub(crate) struct Silent {
     pub(crate) incarnation: Vec<u8>,
 }
 
-/// The answer of etcd to the question of a registered process, for one moment.
+/// The answer of etcd to a question for a proof. All fields are from the same moment.
 pub(crate) struct Proof {
     pub(crate) head: Head,
     /// The next entries of the log that the process has to apply.
@@ -130,7 +130,8 @@ pub(crate) struct Proof {
 }
 
 impl Log {
-    /// Registers a process, with a new incarnation. The store of the process has this revision. `before` is the last incarnation of the process.
+    /// Registers a process, with a new incarnation. `applied` is the revision of the process's store. `before` is the last incarnation of the
+    /// process.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::Taken`] if another process has a beat with this id.
@@ -167,10 +168,10 @@ impl Log {
         }
     }
 
-    /// The reason why a member is not in the table of members. The store of the member has this revision.
+    /// The reason why a member is not in the table of members. `applied` is the revision of the member's store.
     async fn no_member(&self, member: &str, applied: Revision) -> LogError {
         match self.head().await {
-            // etcd has lost changes, and so it has lost the table of members, too.
+            // etcd has lost changes, so it may have lost the record of this member, too.
             Ok(head) if head.at.revision < applied => {
                 LogError::Older { log: head.at.revision, store: applied }
             }
@@ -310,8 +311,8 @@ impl Log {
         self.key("files", "following")
     }
 
-    /// The last change that every registered process has applied; `None` if a process has not reported one. If no process is registered, the result
-    /// is the greatest number.
+    /// The last change that every registered process has applied; `None` if a registered process has not reported any change. If no process is
+    /// registered, the result is the greatest number.
     pub(crate) async fn applied_by_all(&self) -> Result<Option<Revision>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().map(|(_, applied)| applied).min().unwrap_or(Some(Revision(u64::MAX))))
@@ -335,8 +336,8 @@ impl Log {
         Ok(nodes.into_iter().map(of).collect())
     }
 
-    /// The conditions that these members have no registered process. A process that registers later reads the head after this first, so it serves nothing
-    /// without the changes of the transaction.
+    /// The conditions that these members have no registered process. A process that registers later reads the head before it serves anything. So it
+    /// first applies the changes of this transaction.
     pub(crate) fn no_processes_of(&self, members: &[String]) -> Vec<Compare> {
         // `/` follows `.` in ASCII.
         let node = |member: &str, end: char| self.key("node", &format!("{member}{end}"));

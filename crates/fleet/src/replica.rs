@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// In a given time, the clocks of two machines differ by at most one part in this number.
+/// The speeds of the clocks of two machines differ by at most one part in this number.
 pub(crate) const DRIFT: u32 = 1_000;
 /// The largest change that may use the space that is kept for the records of edited files, in bytes.
 const SMALL_BYTES_MAX: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub enum ReplicaError {
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The store of this member has other records than the member that made the change.
+    /// The store of this member has other records than the store of the member that made the change.
     #[error(
         "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests: copy the store of another member"
     )]
@@ -71,7 +71,8 @@ pub enum ReplicaError {
 }
 
 impl ReplicaError {
-    /// Whether the cause is in the log or in the store of this member. Then etcd answers, and the member shows no facts until the cause is corrected.
+    /// Whether the cause is in the log or in the store of this member. With such an error, etcd answers, but the member shows no facts until the
+    /// cause is corrected.
     pub(crate) fn is_of_this_member(&self) -> bool {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
@@ -151,7 +152,7 @@ impl Replica {
     }
 
     /// Applies an entry of the log, if the entry follows the changes in the store. Returns whether the store has the entry now. `head` is the newest
-    /// known end of the log. If the entry ends there, the digests of the records are compared.
+    /// known end of the log. If the entry ends at this head, the digests of the records are compared.
     pub(crate) fn take(&self, entry: &Entry, head: Option<Head>) -> Result<bool, ReplicaError> {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
@@ -200,8 +201,8 @@ impl Replica {
                 Some(head) => head,
                 None => self.catch_up().await.map_err(refused)?,
             };
-            // If there is no room for the change in this store, this member would stop when it applies the change. So the change is refused before it
-            // is added to the log.
+            // If there is no room for the change in this store, this member could not apply the change, and would refuse all requests. So the change
+            // is refused before it is added to the log.
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
             let bytes = bytes_of(change);
@@ -270,8 +271,8 @@ impl Replica {
         }
     }
 
-    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). This store has the change. `own` is the
-    /// id of this process, which is not waited for.
+    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). The store of this member has the change
+    /// already. `own` is the id of this process, which is not waited for.
     pub(crate) async fn acknowledged(
         &self,
         Made { at, lacking, delta, .. }: Made,
@@ -368,7 +369,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     tokio::task::spawn_blocking(work).await.map_err(ended)
 }
 
-/// Returns the same change, which is made only directly after the change before `number`.
+/// Returns the same change with a condition: the change `number` must be the newest change of the store.
 fn after(change: &Change, number: Revision) -> Change {
     let mut change = change.clone();
     change.only_after(number);

@@ -1,4 +1,4 @@
-//! The source of facts of a server that is a member of a fleet. It shows facts only while it can prove that they are current.
+//! The source of facts of a server that is a member of a fleet. The source shows facts only while the server can prove that these facts are current.
 
 use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 /// How often a member asks etcd for the end of the log.
 pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// The pause after an error whose cause is this member.
+/// The pause after an error with a cause in this member ([`ReplicaError::is_of_this_member`]).
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
@@ -32,7 +32,8 @@ const REAP_TICKS: u32 = 5;
 const TRIM_TICKS: u32 = 50;
 /// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// The same limit for a log of few changes: twice the size of the largest change, so that a member that was away briefly still finds it.
+/// The same limit for a log of few changes: twice the size of the largest change, so that a member still finds this change after a short
+/// interruption.
 const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
 /// A log with at most this number of changes counts as a log of few changes.
 const FEW: u64 = 1_000;
@@ -158,12 +159,12 @@ impl Server {
         }
     }
 
-    /// Why the copy is not current; `None` if the member followed the log successfully the last time.
+    /// Why the copy is not current; `None` if the last attempt to follow the log succeeded.
     pub fn why(&self) -> Option<ReplicaError> {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The time since a proof last said that a process of the fleet follows the edited files, in milliseconds; `None` if no proof said so.
+    /// The time since a proof last reported that a process of the fleet follows the edited files, in milliseconds; `None` if no proof reported this.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
@@ -284,7 +285,7 @@ struct Author {
 }
 
 impl Author {
-    /// Makes the changes, one after the other, until all senders of changes are gone.
+    /// Makes the changes in their order, until all senders of changes are gone.
     async fn run(&self, inbox: &mut UnboundedReceiver<Order>) {
         while let Some(order) = inbox.recv().await {
             self.make(order).await;
@@ -310,7 +311,7 @@ impl Author {
                 state.acknowledged.fetch_add(1, Ordering::Relaxed);
                 state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
             }
-            // The caller may not wait for the result any more.
+            // The error is ignored, because the caller may no longer wait for the result.
             let _ = told.send(at);
         });
     }
@@ -328,11 +329,11 @@ struct Follower {
     incarnation: Option<[u8; 16]>,
     /// The last change that this process has reported to etcd as applied.
     reported: Revision,
-    /// Whether etcd has the record which says that this process follows the edited files.
+    /// Whether etcd has the record `following` of this process.
     said_files: bool,
     /// The digest of keys that this process has reported to etcd.
     said_keys: Option<KeysDigest>,
-    /// Registered processes without a beat, and when they were first seen without one, in milliseconds of the clock.
+    /// Registered processes without a beat, and when each was first seen without a beat, in milliseconds of the clock.
     silent: Vec<(Silent, u64)>,
     ticks: u32,
 }
@@ -366,7 +367,7 @@ impl Follower {
             let is_of_this_member = looked.as_ref().is_err_and(ReplicaError::is_of_this_member);
             *self.state.why.lock().unwrap_or_else(PoisonError::into_inner) = looked.err();
             if is_of_this_member {
-                // Such a cause persists. Without the pause, each attempt to apply a large change would be a load for etcd.
+                // An error with a cause in this member persists. Without the pause, repeated attempts would be a load for etcd.
                 tokio::time::sleep(AGAIN).await;
             }
         }
@@ -401,12 +402,12 @@ impl Follower {
         // The order matters, because a process that is not registered must show no facts (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
-            // If etcd does not answer, the registration is deleted later, like that of every process without a beat.
+            // If etcd does not answer, the registration is deleted later, like the registration of every process without a beat.
             let _ = self.replica.log().deregister(&self.process.id, registration).await;
         }
     }
 
-    /// Asks for the end of the log, and applies it. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
+    /// Applies the log up to its present end. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
     async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
         let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
@@ -429,7 +430,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // The report comes first, because an acknowledgement may wait for it if a direct connection broke unnoticed.
+        // The report comes first, because an acknowledgement may wait for this report if a direct connection broke unnoticed.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {
@@ -450,10 +451,10 @@ impl Follower {
         let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
-            // The record had the lease of another process of this machine, and was deleted because this process has ended.
+            // The record may have had the lease of another process of this machine. When that process ended, etcd deleted the record.
             false => self.said_files = false,
         }
-        // The files member is stored before the proof, because a request reads it after the proof.
+        // The files member is stored before the proof, because a request reads the files member after the proof.
         self.state.files.set(proof.files_member);
         self.look_at_keys(proof.keys)?;
         self.state.prove(question, asked);
@@ -493,7 +494,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Checks that this process uses the newest keys of sessions. Otherwise it gets no proof (rule 3): an attacker may have an older key.
+    /// Checks that this process uses the newest keys of sessions. Otherwise the process gets no proof (rule 3): an attacker may have an older key.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
         let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
@@ -553,7 +554,8 @@ impl Follower {
     }
 }
 
-/// The value that [`Source::at`] returns without a proof. No view has this revision. So no remembered verdict is used, and the reader opens a view.
+/// The value that [`Source::at`] returns without a proof. No view has this revision. So the reader uses no remembered verdict, and opens a view.
+/// Without a proof, this is an error.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
 impl Source for Server {

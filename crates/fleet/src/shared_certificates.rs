@@ -1,5 +1,6 @@
 //! The certificates that all members serve. These certificates are not facts, are not in the log, and are no condition of a proof: if a member cannot
-//! use one of them, the member refuses only this certificate. The certificates in etcd are encrypted, and this crate does not decrypt them.
+//! use one of the certificates, the member still grants requests, but does not serve this certificate. The certificates in etcd are encrypted, and
+//! this crate does not decrypt them.
 //!
 //! ```text
 //! certificates/id     the id of the newest set of certificates
@@ -73,7 +74,7 @@ impl Log {
     /// The newest set of certificates.
     ///
     /// # Errors
-    /// When etcd does not answer, this is the log of another store, or the set is damaged.
+    /// When etcd does not answer, when the log belongs to another store, or when the set is damaged.
     pub async fn certificate_set(&self) -> Result<CertificateSet, LogError> {
         self.head().await?;
         let key = self.key("certificates", "set");

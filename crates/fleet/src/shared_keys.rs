@@ -65,7 +65,7 @@ impl Log {
     /// The newest keys; `None` if no keys were shared yet.
     ///
     /// # Errors
-    /// When etcd does not answer, this is the log of another store, or a value is damaged.
+    /// When etcd does not answer, when the log belongs to another store, or when a value is damaged.
     pub async fn shared_keys(&self) -> Result<Option<SharedKeys>, LogError> {
         self.head().await?;
         let reads = [self.keys_id_key(), self.key("sessions", "sealed")].map(|key| read(key, Vec::new()));

@@ -31,7 +31,8 @@ pub(crate) struct State {
     pub(crate) wanted: Notify,
     /// The newest known end of the log.
     pub(crate) head: Mutex<Option<Head>>,
-    /// The time of the last proof that said that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if no proof said so.
+    /// The time of the last proof that reported that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if no proof reported
+    /// this.
     pub(crate) files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     pub(crate) follows_files: AtomicBool,

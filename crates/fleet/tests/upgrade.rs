@@ -1,4 +1,4 @@
-//! A fleet whose members get a new program one after the other.
+//! A fleet in which one member after another gets a new program.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const OLD: u32 = FORMAT_IN_FLEET;
 
-/// A server whose program reads formats up to `format`.
+/// A server with a program that reads formats up to `format`.
 fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
     let member = process(name, store.clone(), server.log("/house", STORE).as_program_of(format));
     wait_until("it is current", || member.is_current());

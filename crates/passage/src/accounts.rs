@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Locks a user, unless an option of the user forbids it. Returns false if the lock could not be stored. Then the next failure of the user tries
-/// again. Only the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
+/// Locks a user, unless an option of the user forbids the lock. Returns false if the lock could not be stored. In that case the server tries again
+/// after the next failed login of the user. Only the crate `admin` changes facts, so the creator of a [`House`](crate::House) passes this function.
 pub type LockUser = Arc<dyn Fn(Clocks, &UserId) -> bool + Send + Sync>;
 
-/// The failed logins of each user since the last login.
+/// Counts the failed logins of each user since the user's last successful login or last lock.
 pub struct Accounts {
     failures_max: u32,
     lock: LockUser,

@@ -1,4 +1,5 @@
-//! Administration by clients. If the facts changed, door 2 checks the credential again. Then door 4 decides whether the call is allowed.
+//! Administration by clients. If the facts changed since door 2 admitted the visitor, door 2 checks the credential again. After that, door 4 decides
+//! whether the call is allowed.
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
@@ -47,7 +48,7 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
-    /// Checks that the API call with this permit may continue.
+    /// Checks that a running API call, which got this permit earlier, may continue. The facts may have changed during the call.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

@@ -5,10 +5,12 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
+use enfilade_facts::limits::LINK_PASS_SECONDS;
 use enfilade_facts::vocabulary::{UserId, Word};
 use enfilade_facts::{MemoKey, Read as _, View};
 use enfilade_identity::{
-    Ask, Closed, IdentityPermit, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk, Unfinished,
+    Ask, Closed, IdentityPermit, LinkAsk, LinkProof, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk,
+    Unfinished,
 };
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,8 +56,8 @@ impl House {
         match self.identify(Ask::Secret(ask)) {
             Ok(identity) => Ok(Ok(identity)),
             Err(Closed::Unfinished(unfinished)) => Ok(Err(unfinished)),
-            // The future is boxed. Without the box, the future of every login would contain the state of a wait. To move such a larger future takes
-            // time in every login.
+            // The future is boxed. Without the box, the future of every login would contain the state of a wait, and moving this larger future would
+            // take time in every login.
             Err(closed) => Box::pin(self.prove(ask, closed, named, from)).await,
         }
     }
@@ -69,7 +71,7 @@ impl House {
         named: Option<&Word>,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
-        match self.prove_by_hash(ask, closed, from).await {
+        match self.prove_by_hash(Ask::Secret(ask), closed, from).await {
             Ok(proven) => Ok(proven),
             Err(refusal) => {
                 let locking = self.lock_after_failure(ask, &refusal)?;
@@ -99,8 +101,8 @@ impl House {
         (refusal, Late((!delay.is_zero()).then(|| Instant::now() + delay)))
     }
 
-    /// Counts a wrong password or passcode for the user. If the user must be locked now, the lock is stored while the answer is delayed. So the time
-    /// of the answer does not tell whether the user exists.
+    /// Counts a wrong password or passcode for the user. If the user must be locked now, returns the task that stores the lock. The task runs while
+    /// the answer is delayed. So the time of the answer does not tell whether the user exists.
     fn lock_after_failure(
         &self,
         ask: &SecretAsk,
@@ -136,7 +138,7 @@ impl House {
             Some(user) => self.passcodes.turn(user, proven == Some(user)).await,
             None => None,
         };
-        // The address may have been blocked during the wait for the turn.
+        // The address may have been blocked while this request waited for other passcodes of the user.
         self.refuse_blocked(from)?;
         let too_many =
             || enfilade_identity::Refusal::WrongPasscode { authid: ask.authid.clone(), why: TOO_MANY };
@@ -202,6 +204,50 @@ impl House {
         }
     }
 
+    /// Asks door 2 about a link. A wrong password of a link is a failed login under the name of the link: it is counted for the address and for the
+    /// link, and answered after a delay.
+    ///
+    /// # Errors
+    /// The door's refusal, also if the address is blocked and presents a password.
+    pub(crate) async fn open_link(&self, ask: &LinkAsk, from: IpAddr) -> Result<IdentityPermit, Refusal> {
+        if matches!(ask.proof, LinkProof::Password(_)) {
+            self.refuse_blocked(from)?;
+        }
+        match self.identify(Ask::Link(ask)) {
+            Ok(identity) => Ok(identity),
+            Err(closed @ Closed::NeedsWork(_)) => Box::pin(self.prove_link(ask, closed, from)).await,
+            Err(closed) => Err(closed.refuse().into()),
+        }
+    }
+
+    /// Lets the gate compute the slow hash of the password of a link.
+    async fn prove_link(
+        &self,
+        ask: &LinkAsk,
+        closed: Closed,
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
+        use enfilade_identity::Refusal::WrongSecret;
+        let refusal = match self.prove_by_hash(Ask::Link(ask), closed, from).await {
+            Ok(Ok(identity)) => return Ok(identity),
+            Ok(Err(unfinished)) => return Err(unfinished.refuse().into()),
+            Err(refusal) => refusal,
+        };
+        let Refusal::Identity(WrongSecret(link)) = &refusal else { return Err(refusal) };
+        let named = link.to_word();
+        let (refusal, late) = self.count_failure(refusal, &named, from);
+        late.wait().await;
+        Err(refusal)
+    }
+
+    /// The pass with which a guest need not send the password of a link again, and the seconds for which it is valid. `None` if the visitor is no
+    /// guest.
+    pub fn link_pass(&self, visit: &Visit) -> Option<(String, i64)> {
+        let link = visit.identity.principal().link.as_ref().and(visit.identity.token())?;
+        let until = self.now().unix_seconds.saturating_add(LINK_PASS_SECONDS);
+        Some((enfilade_identity::link_pass(&self.parts.hash_key, link, until), LINK_PASS_SECONDS))
+    }
+
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
     /// is remembered, and door 2 decides again on fresh facts.
     ///
@@ -209,7 +255,7 @@ impl House {
     /// The refusal of door 2, or `Busy` if the gate has no free slot in time.
     async fn prove_by_hash(
         &self,
-        ask: &SecretAsk,
+        ask: Ask<'_>,
         mut closed: Closed,
         from: IpAddr,
     ) -> Result<Result<IdentityPermit, Unfinished>, Refusal> {
@@ -227,7 +273,7 @@ impl House {
                 Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
                 Outcome::Differs => return Err(work.refuse().into()),
             }
-            closed = match self.identify(Ask::Secret(ask)) {
+            closed = match self.identify(ask) {
                 Ok(identity) => return Ok(Ok(identity)),
                 Err(closed) => closed,
             };

@@ -70,6 +70,6 @@ pub trait Audit: Send + Sync {
     /// Records that a session was issued.
     fn issued(&self, _claim: &Claim) {}
 
-    /// Records one event. An implementation must not block for long on a slow reader, and must not make a request fail.
+    /// Records one event. An implementation must not wait long for a slow reader of the events, and must not make a request fail.
     fn record(&self, event: Event);
 }

@@ -1,7 +1,7 @@
 //! The credentials that clients present to door 2.
 
 use enfilade_facts::vocabulary::{Authid, Word, percent_decoded};
-use enfilade_identity::{Ask, BrowserAsk, CertificateAsk, SecretAsk, SessionAsk};
+use enfilade_identity::{Ask, BrowserAsk, CertificateAsk, LinkAsk, SecretAsk, SessionAsk};
 
 /// A credential that a client presents.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub enum Credential {
     Certificate(CertificateAsk),
     /// The cookie of a browser's session.
     Browser(BrowserAsk),
+    /// A link with which somebody shares a file or folder.
+    Link(LinkAsk),
     /// A login ticket.
     Ticket {
         /// The ticket.
@@ -34,6 +36,7 @@ impl Credential {
             Credential::Session(ask) => Ask::Session(ask),
             Credential::Certificate(ask) => Ask::Certificate(ask),
             Credential::Browser(ask) => Ask::Browser(ask),
+            Credential::Link(ask) => Ask::Link(ask),
             Credential::Ticket { ticket, .. } => Ask::Session(&ticket.session),
         }
     }

@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 /// A permitted request to an application.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The visitor; `None` if everybody may make the request.
+    /// The authenticated user or token; `None` if everybody may make the request.
     pub visitor: Option<Visitor>,
     /// The number of the revision of the facts on which the request was judged.
     pub revision: u64,
@@ -44,7 +44,7 @@ pub struct Visitor {
 }
 
 impl House {
-    /// Permits a request that everybody may make. `None` if the request needs a visitor.
+    /// Permits a request that everybody may make. `None` if the request needs a credential.
     ///
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
@@ -68,7 +68,8 @@ impl House {
 }
 
 impl House {
-    /// Which credential of a request with a cookie and a header counts for the application; `None` if such a request is refused.
+    /// Decides about a request that contains two credentials, one in a cookie and one in a header: which of the two the application accepts. `None`
+    /// if the application refuses such a request.
     ///
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
@@ -79,12 +80,12 @@ impl House {
     }
 }
 
-/// A part of the results of a search, and the key after which the next part begins; `None` if there is no next part.
+/// A part of the results of a search.
 #[derive(Clone, Debug)]
 pub struct Page<T, K> {
     /// The results.
     pub found: Vec<T>,
-    /// The last key that was examined.
+    /// The last key that was examined: the next part of the search begins after this key. `None` if there is no next part.
     pub after: Option<K>,
 }
 
@@ -109,16 +110,17 @@ impl<T, K: Clone> Page<T, K> {
     }
 }
 
-/// The verdict about a question of a service. A refusal has its code, or none if the question is about something that this server does not know.
+/// The answer to one question of a service: a grant or a refusal. A refusal contains its code. The code is `None` if the question is about something
+/// that this server does not know.
 pub type Judged = Result<(), Option<&'static str>>;
 
 /// The maximum number of records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
-    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts, and at one time. The results
-    /// have the order of the questions. A question is the number of its subject among `subjects`, and the request; `None` if it is about something that
-    /// this server does not know. No credential is checked, so nothing here is a permit.
+    /// Judges requests of users that another service has authenticated. All roles are judged at one revision of the facts, and at one time. The
+    /// results have the order of the questions. A question consists of the index of its subject in `subjects`, and the request. A question is `None`
+    /// if it is about something that this server does not know. No credential is checked, so the results are not permits.
     ///
     /// # Errors
     /// When the facts cannot be read.

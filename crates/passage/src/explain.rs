@@ -1,8 +1,8 @@
 //! Explanations: what each door would decide for a principal, and by which rule. An explanation goes through the doors like a request (`walk.rs`,
 //! `reach.rs`), and records the answers of the doors. Door 4 grants no permit for an explanation.
 //!
-//! The principal of an explanation is the principal that a request would have with the password of the named user, with the secret of the named token
-//! or application credential, or in a session of the user for the named project.
+//! The principal of an explanation is the principal of a request with one of these credentials: the password of the named user, the secret of the
+//! named token or application credential, or a session of the user for the named project.
 
 mod applications;
 
@@ -56,7 +56,7 @@ pub enum Remedy {
     /// No additional remedy. Only the remedy in the table of refusals applies.
     #[default]
     OfTheCode,
-    /// Another credential. No role gives rights in a datastore to this credential.
+    /// Another credential is needed. No role gives rights in a datastore to the present credential.
     OtherCredential,
     /// The datastore must be bound to this project, the project of the credential or session.
     Binding(ProjectId),
@@ -67,7 +67,7 @@ pub enum Remedy {
     OfProject(ProjectId),
     /// This role on this project is needed. It is the least role that grants the rights.
     RoleOnProject(ProjectId, &'static str),
-    /// A new application credential for this project with this role is needed: the roles of an existing one cannot be changed.
+    /// A new application credential for this project with this role is needed: the roles of an existing credential cannot be changed.
     NewCredential(ProjectId, &'static str),
     /// The role NoAccess on the path must be removed from these users and tokens. As long as they have NoAccess, no other role on the path has an
     /// effect for them.
@@ -150,8 +150,8 @@ fn questions<'p>(
 }
 
 impl House {
-    /// The answers of the doors if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given, `authid`
-    /// makes the request in a session for the project.
+    /// The answers that the doors would give if `authid`, with the correct secret, requested `right` on `path` of `datastore`. If `project` is given,
+    /// `authid` makes the request in a session for the project.
     pub fn explain(
         &self,
         authid: &Authid,
@@ -310,6 +310,8 @@ impl House {
         (missing, kind): (AccessMask, NodeKind),
     ) -> Remedy {
         match &who.reach {
+            // No role gives a guest more rights than the link.
+            _ if who.link.is_some() => Remedy::OfTheCode,
             Reach::Nothing => Remedy::OtherCredential,
             Reach::Project { project, .. } => {
                 let bound = self.parts.source.read(|view| enfilade_access::bound_to(view, name));
@@ -405,7 +407,7 @@ fn role_on_project(who: &Principal, project: ProjectId, role: &'static str) -> R
 
 /// The object that a request acts on or creates.
 struct FoundOrNew {
-    /// The object that has the deciding roles and the deciding ACL.
+    /// The object on which door 4 judges the request: the target, or the directory in which the request creates the target.
     judged: (StorePath, Subject),
     /// The kind of object that the request creates; `None` if the object exists already.
     creates: Option<NodeKind>,
@@ -421,8 +423,8 @@ impl FoundOrNew {
     }
 }
 
-/// The deepest path on which a role can permit the request, if nothing was opened yet. If a request for the right can create the target, this path is
-/// the folder of the target.
+/// The deepest path on which a role can permit the request, if no object was opened yet. If a request for the right can create the target, this path
+/// is the folder of the target.
 fn least_place(path: &StorePath, right: AccessMask) -> StorePath {
     let above = creates(right).and_then(|_| path.split()).map(|(above, _)| above);
     above.unwrap_or_else(|| path.clone())

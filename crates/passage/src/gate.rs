@@ -1,9 +1,10 @@
-//! The gate of slow hashes. It computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
+//! The gate of slow hashes. The gate computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
 //! computation.
 //!
-//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a computation for the address with the most
-//! recent failures. If no waiting address has more failures than the address of the new request, the gate refuses the new request. For each address
-//! only one hash is computed at a time. So a flood of guesses delays only the addresses that send the guesses.
+//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a waiting computation: the gate selects the
+//! address that has the largest number of recent failures. If no waiting address has more failures than the address of the new request, the gate
+//! refuses the new request. For each address only one hash is computed at a time. So a flood of guesses delays only the addresses that send the
+//! guesses.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};

@@ -69,8 +69,8 @@ impl Stay {
         Ok(self.locks().covering(self.datastore.name(), path)?)
     }
 
-    /// The locks that cover a path and whose owners may still change the resource (see `lock_owners.rs`). The visitor must be allowed to see the
-    /// path.
+    /// The locks that cover a path, except locks of owners who may no longer change the resource (see `lock_owners.rs`). The visitor must be allowed
+    /// to see the path.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -157,8 +157,8 @@ impl Stay {
         let settled = match existing {
             // Another request may have checked the locks before the new lock was created, and may still be changing a name. So this code waits until
             // no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The conditions of
-            // this request are also checked, but the new lock makes no condition false, because the client did not know its token when it wrote the
-            // conditions.
+            // this request are also checked, but the new lock makes no condition false, because the client did not know the token of the new lock
+            // when the client wrote the conditions.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)
@@ -237,7 +237,7 @@ impl Stay {
     /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. The other errors are those of [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. Otherwise as [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,

@@ -12,9 +12,11 @@ use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::{FleetPlace, Ledger};
 use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Clocks, CommitError, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{Context, HashKey, IdentityMemo, SessionState, Upgrade};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -32,7 +34,7 @@ pub struct SessionTerms {
     pub token_seconds: i64,
     /// How many seconds after its expiry a service can still validate a token.
     pub expired_seconds: i64,
-    /// The number of previous time steps with accepted passcodes. The passcode of the present time step is always accepted.
+    /// For how many previous time steps the server still accepts the passcodes. The passcode of the present time step is always accepted.
     pub passcode_steps: u64,
 }
 
@@ -41,6 +43,15 @@ impl Default for SessionTerms {
     fn default() -> Self {
         SessionTerms { token_seconds: 3_600, expired_seconds: 172_800, passcode_steps: 1 }
     }
+}
+
+/// When the console moves deleted files to the trash, and how long they stay there.
+#[derive(Clone, Debug, Default)]
+pub struct TrashTerms {
+    /// The number of days after which an item of the trash is removed; 0 if nothing is moved to the trash, and nothing is removed from it.
+    pub days: u64,
+    /// The datastores without a trash.
+    pub without: BTreeSet<DatastoreName>,
 }
 
 /// Fills a buffer with random bytes; returns whether that succeeded. Only the binary passes a real source of random bytes.
@@ -72,6 +83,8 @@ pub struct Parts {
     pub session_terms: SessionTerms,
     /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
+    /// The terms of the trash.
+    pub trash: TrashTerms,
     /// The limits.
     pub limits: Limits,
     /// The source of audit ids and other random bytes.
@@ -100,7 +113,8 @@ pub struct House {
     pub(crate) stores: HouseStores,
     /// The keys of session tokens, and the index of revocations.
     pub(crate) sessions: SessionState,
-    /// Sessions may be issued up to this second. This process waited for the change that says so, and after that wait every server obeys the change.
+    /// Sessions may be issued up to this second. This process has waited until all members of the fleet know the change that moved the horizon to
+    /// this second.
     pub(crate) issues_until: AtomicI64,
     /// A memo of the states of files and directories that have no dead properties.
     pub(crate) bare: WordMemo<bool>,
@@ -121,7 +135,7 @@ const BARE_BYTES: usize = 8 << 20;
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
-    /// The member of the fleet that serves the datastores without a home, if it is another machine.
+    /// The member of the fleet that serves the datastores without a home, if this member is another machine.
     pub fn datastores_at(&self) -> Option<String> {
         self.parts.place.elsewhere(None).map(Cow::into_owned)
     }
@@ -191,6 +205,16 @@ impl House {
 
     pub(crate) fn clock_sets(&self) -> u64 {
         (self.parts.clock_sets)()
+    }
+
+    /// Whether the console moves deleted files of a datastore to the trash.
+    pub fn has_trash(&self, datastore: &DatastoreName) -> bool {
+        self.parts.trash.days > 0 && !self.parts.trash.without.contains(datastore)
+    }
+
+    /// The number of days after which an item of the trash is removed; 0 if items stay.
+    pub fn trash_days(&self) -> u64 {
+        self.parts.trash.days
     }
 
     /// The limits.

@@ -1,6 +1,7 @@
 //! Operations in datastores without a visitor: the server's own tasks, and questions of administrators.
 
 use crate::house::House;
+use crate::kept_uploads::KEPT_UPLOAD_DAYS;
 use crate::modes::{Housekeeping, LookUp};
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
@@ -9,6 +10,8 @@ use enfilade_datastore::{DatastorePermit, OperationGuard};
 use enfilade_facts::Read as _;
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+
+const DAY_SECONDS: u64 = 24 * 3600;
 
 impl House {
     /// Asks only door 3. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes
@@ -39,8 +42,8 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts the content of each datastore with a quota again, because other processes may have changed it. A datastore that was never counted is
-    /// skipped.
+    /// Counts the content of each datastore with a quota again, because other processes may have changed the content. A datastore that was never
+    /// counted is skipped.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();
@@ -54,6 +57,30 @@ impl House {
                 let _ = handle.fill.count(&root);
             }
         }
+    }
+
+    /// Removes the items of the trash that are older than the configured number of days, and old unfinished uploads, in each datastore that is open
+    /// for writing. Ends when `keep_going` returns false; it is called before each removal of a file or directory. Returns the number of removed items.
+    pub fn expire_items(&self, keep_going: &dyn Fn() -> bool) -> u64 {
+        let now = self.now().unix_seconds;
+        let before =
+            |days: u64| u64::try_from(now).unwrap_or(0).saturating_sub(days.saturating_mul(DAY_SECONDS));
+        let (days, of_uploads) = (self.trash_days(), before(KEPT_UPLOAD_DAYS));
+        let mut removed = 0;
+        for state in self.datastores() {
+            if !keep_going() {
+                break;
+            }
+            let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
+            let Ok((permit, (_guard, handle))) = entered else { continue };
+            if let Ok(root) = self.root(&handle, &permit, Blocking) {
+                removed += root.expire_uploads((of_uploads, now), keep_going).unwrap_or(0);
+                if days > 0 {
+                    removed += root.expire_trash((before(days), now), keep_going).unwrap_or(0);
+                }
+            }
+        }
+        removed
     }
 
     /// Removes the unfinished uploads and copies of processes that have ended, in each datastore that is open for writing. Returns the number of

@@ -6,10 +6,10 @@
 //! validates sessions, `logins.rs` judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines the state that the
 //! server keeps in memory for each datastore, `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server
 //! itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories.
-//! `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` defines one entry of such a listing. `trees.rs` works
-//! on whole trees. `holding.rs` contains locks, and `properties.rs` properties. `path_state.rs` reads the state on which the conditions of a request
-//! are judged. `lock_owners.rs` ends a lock whose owner may no longer change the locked resource. `explain.rs` and `review.rs` compute the answers
-//! that the doors would give. `audit.rs` defines the one event that every request records.
+//! `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` defines one entry of a listing. `trees.rs` works on
+//! whole trees. `holding.rs` takes and checks WebDAV locks, and `properties.rs` reads and changes dead properties. `path_state.rs` reads the state on
+//! which the conditions of a request are judged. `lock_owners.rs` ends a lock if its owner may no longer change the locked resource. `explain.rs` and
+//! `review.rs` compute the answers that the doors would give. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
@@ -34,6 +34,7 @@ mod handles;
 mod shares;
 mod stores;
 mod housekeeping;
+mod kept_uploads;
 mod decision;
 mod sessions;
 mod logins;
@@ -56,8 +57,8 @@ pub use enfilade_access::{
     ScopeTypes, SecurityDescriptor, Site, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
-    Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange, Rank,
-    Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
+    Blocking, Cached, CachedOnly, ItemId, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
+    Rank, Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, UploadRecord, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{
@@ -67,9 +68,9 @@ pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};
 pub use enfilade_identity::{
     AWS4_HMAC_SHA256, BROWSER_SECRET_BYTES, BrowserAsk, CertificateAsk, Claim, FactorSecret, HashKey,
-    HeldRole, Lent, OAuthAsk, OAuthProof, OAuthToken, Passcode, Receipt, Refusal as IdentityRefusal, Scope,
-    SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Verifier, Wanted,
-    is_same_digest, secret_digest,
+    HeldRole, Lent, LinkAsk, LinkProof, OAuthAsk, OAuthProof, OAuthToken, Passcode, Receipt,
+    Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing,
+    Upgrade, Validated, Verifier, Wanted, is_same_digest, secret_digest,
 };
 
 pub use accounts::{Accounts, LockUser};
@@ -81,7 +82,8 @@ pub use entry::{COLLECTION, Entry};
 pub use explain::{DoorAnswer, Explanation, Lack, OwnRights, Remedy};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, ShownLock};
-pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms};
+pub use house::{AllowIssue, Clock, ClockSets, House, Parts, Random, SessionTerms, TrashTerms};
+pub use kept_uploads::{KEPT_UPLOAD_DAYS, KEPT_UPLOADS_MAX, KeptUploading};
 pub use listing::Listing;
 pub use logins::{Arrival, IssuedReceipt};
 pub use path_state::PathState;
@@ -92,6 +94,6 @@ pub use sessions::IssuedToken;
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use tickets::Ticket;
-pub use trees::{FailedMember, Placed, Placing};
+pub use trees::{Discarded, FailedMember, Placed, Placing, TrashItem, TrashPage, WhoseTrash};
 pub use verbs::{Reading, Uploading};
 pub use walk::{Found, Stay, Still, Visit};

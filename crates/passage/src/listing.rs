@@ -30,7 +30,7 @@ impl Stay {
     pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
         let Found { node, subject, mut permit } = found;
         if !permit.granted().covers(AccessMask::LIST) {
-            // A visitor may see a directory without the right to list it. Then this call of door 4 returns the refusal.
+            // The visitor may see the directory, but does not have the right to list it. So this call of door 4 returns the refusal.
             permit =
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
@@ -147,7 +147,7 @@ fn looked_at(house: &House) -> LookedAt<'_> {
     LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
 }
 
-/// The name and the subject of an entry. Door 4 judges the entry by them.
+/// The name and the subject of an entry. Door 4 judges the entry by its name and its subject.
 fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
 }
@@ -297,7 +297,8 @@ impl Listing {
     }
 
     /// The first `at_most` visible entries after the place `after`, in the order of [`Rank`]. Returns the place of the last returned entry if further
-    /// visible entries follow. For the other entries, only the names are read. This function may be called only before the first batch is read.
+    /// visible entries follow. For entries before `after`, and for entries after the last returned entry, usually only the names are read. This
+    /// function may be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
@@ -354,7 +355,7 @@ impl AllMembers {
         at_most: usize,
     ) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&stay.visit.house);
-        // The time is read before the names, because then every later change is noticed.
+        // The time is read before the names. So a change that happens after the names were read is noticed.
         let at = looked_at(&house);
         let examined = self.examined;
         let mut entries = match examined {
@@ -438,7 +439,7 @@ impl AllMembers {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads the ACLs of unread entries by name, where this is possible. Then door 4 judges each entry whose ACL was read.
+    /// Reads the ACLs of unread entries by name, where this is possible. After that, door 4 judges each entry of which the ACL was read.
     fn read_by_name(
         &self,
         (stay, path): (&mut Stay, &StorePath),
@@ -469,7 +470,7 @@ impl AllMembers {
         }
     }
 
-    /// Opens and judges the entries that are still unread, and keeps the visible entries in their order.
+    /// Opens and judges the entries that are still unread, and keeps the visible entries in the order of the directory.
     fn open_unread(
         &mut self,
         (stay, path): (&mut Stay, &StorePath),

@@ -72,7 +72,7 @@ impl Stay {
         Ok(false)
     }
 
-    /// Writes a line to the audit log about locks that the server ends without a request for it.
+    /// Writes a line to the audit log about locks that the server ends although no client asked for it.
     pub(crate) fn record_end_of_lock(&self, path: &StorePath, verdict: &'static str, reason: String) {
         let visit = &self.visit;
         visit.house.audit().record(Event {

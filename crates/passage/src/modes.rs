@@ -20,7 +20,7 @@ pub(crate) trait Mode {
     /// view, if the index has the newest revision.
     const HAS_PRINCIPAL: bool = false;
 
-    /// Enters the operation into the ledger, if operations of this mode are counted. Returns `None` if there is no such datastore.
+    /// Enters the operation into the ledger, if operations of this mode are counted. Returns `None` if the datastore does not exist.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
     /// The principal that is judged, if the mode has a principal. A request asks door 2 again on this view if the facts changed.

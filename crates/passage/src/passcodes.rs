@@ -1,7 +1,7 @@
 //! Limits how often a client can guess passcodes. A passcode has only six digits, and a check takes microseconds. Without a limit for each user, a
 //! client with the password and with many addresses could find a right passcode.
 //!
-//! The passcodes of a user are judged one after the other. A wrong passcode is counted before the next passcode is judged. After [`WRONG_MAX`] wrong
+//! The passcodes of a user are judged one at a time. A wrong passcode is counted before the next passcode is judged. After [`WRONG_MAX`] wrong
 //! passcodes, no passcode of the user is judged until the window ends. Logins in which another method was proven are counted separately, because
 //! otherwise a stranger could lock out a user by sending wrong passcodes.
 
@@ -36,7 +36,7 @@ impl Default for Passcodes {
     }
 }
 
-/// The right to judge passcodes of a user. While a request has it, no other request judges a passcode of the user.
+/// The right to judge passcodes of a user. While a request has this right, no other request judges a passcode of the user.
 pub(crate) struct Turn<'p> {
     wrong: MutexGuard<'p, Vec<Wrong>>,
     user: UserId,

@@ -26,7 +26,7 @@ const BAR: u64 = 60_000;
 const BAR_MAX: u64 = 15 * 60_000;
 /// The delays for the failures of a name in a window, in seconds: for the first, the second, the third, and every later failure.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
-/// The number of addresses, networks and authids in the table.
+/// The maximum number of addresses, networks and names in the table.
 const ENTRIES: usize = 65_536;
 const WAYS: usize = 8;
 /// The longest part of a name that a list shows, in bytes.
@@ -256,7 +256,7 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key replaces another entry in the same set: the entry whose last failure or block is the oldest.
+    /// Calls `change` with the entry of a key. A new key replaces another entry in the same set: the entry with the oldest last failure or block.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();

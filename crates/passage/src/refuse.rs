@@ -1,4 +1,4 @@
-//! A refusal of a request by any door. The text and the code of the refusal are those of the door.
+//! A refusal of a request by any door. The door determines the text and the code of the refusal.
 
 use enfilade_content::Refusal as Content;
 use enfilade_facts::vocabulary::StorePath;

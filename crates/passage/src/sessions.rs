@@ -29,7 +29,7 @@ impl std::fmt::Debug for IssuedToken {
     }
 }
 
-/// The use of a sealed session. Tokens and receipts have different keys.
+/// The form in which a session is sealed. Tokens and receipts are sealed with different keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A session's token.
@@ -121,7 +121,7 @@ impl House {
         Ok(IssuedToken { token, session })
     }
 
-    /// Issues a session that `judge` grants on a fresh view. Also returns 16 random bytes.
+    /// Issues a session that `judge` grants on a fresh view. Also returns 16 random bytes: the initialisation vector for sealing the session.
     pub(crate) async fn grant(
         self: &Arc<Self>,
         mut judge: impl FnMut(&View<'_>, Clocks, AuditId) -> Result<Result<Session, Unissued>, Refusal>,

@@ -4,15 +4,18 @@ use crate::refuse::Refusal;
 use crate::shares::Share;
 use crate::walk::{Stay, Visit};
 use enfilade_facts::limits::Limits;
-use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::vocabulary::{DatastoreName, UserId};
 use enfilade_facts::{Clocks, Read, Revision};
 use enfilade_identity::{IdentityPermit, Principal};
 use std::sync::Arc;
 
 impl Visit {
-    /// The visitor's share of the threads.
+    /// The visitor's share of the threads. The guests of a link have a share of their own, so they do not take the share of its maker.
     pub fn share(&self) -> Share {
-        self.house.shares.of(self.principal().user, &self.limits())
+        let principal = self.principal();
+        let of_guests = principal.link.as_ref().and(self.identity.token());
+        let user = of_guests.map_or(principal.user, |link| UserId::from_bytes(*link.bytes()));
+        self.house.shares.of(user, &self.limits())
     }
 
     /// The principal.
@@ -94,7 +97,8 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// The free and the used bytes of the datastore. The numbers are those of its quota, or of its file system if the datastore has no quota.
+    /// The free and the used bytes of the datastore. If the datastore has a quota, the numbers are counted within the quota. Otherwise the numbers
+    /// are about the whole file system.
     ///
     /// # Errors
     /// When the file system does not answer the question.

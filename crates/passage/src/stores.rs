@@ -106,8 +106,8 @@ impl House {
         };
         of_handle.held = Arc::downgrade(&root);
         // The handle is entered in the map of open handles before the revisions are compared. So a call of `close_idle_roots` after a change never
-        // misses an open root. Either the call finds the handle in the map, or the change was committed before the comparison of the revisions. In
-        // the latter case the revisions differ, and the root is not kept open.
+        // misses an open root. Either the call finds the handle in the map, or the change was committed before the comparison of the revisions. If
+        // the change was committed before the comparison, the revisions differ, and the root is not kept open.
         if self.note_open(permit.name(), handle) && self.parts.source.at() == permit.at() {
             of_handle.kept_open = Some(Arc::clone(&root));
         }

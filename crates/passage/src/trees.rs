@@ -11,13 +11,14 @@ mod copying;
 mod acl_after_move;
 mod removal;
 mod transfer;
+mod trash;
 mod copy_record;
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, NodeKind, Wanted};
 use enfilade_content::{
-    Directory, LockToken, Member, Met, Node, Refusal as Content, Touches, TreeBudget, TreeWalk,
+    Directory, ItemId, LockToken, Member, Met, Node, Refusal as Content, Touches, TreeBudget, TreeWalk,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
@@ -63,6 +64,50 @@ pub struct Placing<'p> {
     pub tokens: &'p [LockToken],
     /// Returns whether the client still waits.
     pub keep_going: &'p dyn Fn() -> bool,
+}
+
+/// The result of a deletion in the console.
+#[derive(Clone, Debug)]
+pub enum Discarded {
+    /// The object is in the trash, with this id.
+    Trashed(ItemId),
+    /// The datastore has no trash. The object was deleted, except these members.
+    Deleted(Vec<FailedMember>),
+}
+
+/// The items of the trash that a page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhoseTrash {
+    /// The items that the user deleted.
+    Own,
+    /// The items of all users. Only an administrator of the datastore sees them.
+    Everybody,
+}
+
+/// An item of the trash.
+#[derive(Clone, Debug)]
+pub struct TrashItem {
+    /// The id.
+    pub id: ItemId,
+    /// The path from which the item was deleted.
+    pub path: StorePath,
+    /// The name of the user who deleted the item, at that time.
+    pub who: String,
+    /// A file or a directory.
+    pub kind: NodeKind,
+    /// The size of a file, in bytes.
+    pub bytes: u64,
+}
+
+/// A page of the trash, the newest items first.
+#[derive(Clone, Debug, Default)]
+pub struct TrashPage {
+    /// The items.
+    pub items: Vec<TrashItem>,
+    /// The id after which the next page begins, if there is one.
+    pub next: Option<ItemId>,
+    /// Whether the trash has more items than the limit `listing_entries`, so that some are on no page.
+    pub is_cut: bool,
 }
 
 fn is_hidden(refusal: &Refusal) -> bool {
@@ -144,7 +189,7 @@ impl Stay {
         Ok(walk.enter(&permit, path.clone(), node.clone(), carried)?)
     }
 
-    /// Calls `see` for everything in a tree, and with [`Met::Leave`] at the end of each directory. The first refusal ends the walk.
+    /// Calls `see` for everything in a tree, and with [`Met::Leave`] at the end of each directory. The first refusal ends the tree walk.
     pub(crate) fn each_member(
         &mut self,
         path: &StorePath,
@@ -179,8 +224,8 @@ impl Stay {
         let mut tree = Tree::default();
         self.each_member(path, directory, budget, |stay, directory, met| match met {
             Met::Unserved | Met::TooLong(_) => Err(not_all(&directory.path)),
-            // The walk skips entries that are never listed, such as links and sockets. This call refuses a directory with an entry that the walk
-            // skips.
+            // The tree walk skips entries that are never listed, such as links and sockets. This call refuses a directory with an entry that the tree
+            // walk skips.
             Met::Leave(_) => Ok(enfilade_content::unless_others(&directory.node, &directory.path)?),
             Met::Failed { why, .. } => Err(why.clone().into()),
             Met::Member(Member { path, node, .. }) => {

@@ -7,8 +7,8 @@ use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Wanted};
 use enfilade_content::{
-    Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader, Refusal as Content,
-    Touches, Upload,
+    Blocking, Cached, KeptUpload, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader,
+    Refusal as Content, Touches, Upload,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -81,7 +81,9 @@ impl Stay {
         // checked and not reserved.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
+        let bytes_max = self.principal().link.as_ref().and_then(|link| link.upload_bytes);
         if let Some(bytes) = expected {
+            fits_link(bytes_max, bytes)?;
             reservation.iter().try_for_each(|reservation| reservation.fits(bytes))?;
             upload.fits(bytes)?;
         }
@@ -94,8 +96,23 @@ impl Stay {
             reservation,
             tokens: Vec::new(),
             expected,
+            bytes_max,
             ready: 0,
+            counted: 0,
         })
+    }
+
+    /// Checks that the visitor may create files in a directory. The visitor need not see the directory.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
+    pub fn may_add_files(&mut self, directory: &StorePath) -> Result<(), Refusal> {
+        let node = self.reach(directory, Blocking)?;
+        let made = self.may_create_in(directory, &node, NodeKind::File).map(drop);
+        match node.kind() {
+            NodeKind::Directory => made,
+            NodeKind::File => made.and(Err(Content::ParentAbsent(directory.to_string()).into())),
+        }
     }
 
     /// Makes a directory.
@@ -239,6 +256,14 @@ impl Reading {
     }
 }
 
+/// Checks that a file is not larger than the link of a guest allows.
+fn fits_link(bytes_max: Option<u64>, bytes: u64) -> Result<(), Content> {
+    match bytes_max {
+        Some(quota) if bytes > quota => Err(Content::OverQuota { quota, used: 0 }),
+        _ => Ok(()),
+    }
+}
+
 /// A file that a client writes. No part of the file is visible until [`Uploading::finish`].
 pub struct Uploading {
     stay: Stay,
@@ -252,8 +277,12 @@ pub struct Uploading {
     tokens: Vec<LockToken>,
     /// The size in bytes that the client announced; `None` if the client announced no size.
     expected: Option<u64>,
+    /// The largest size that the link of a guest allows, in bytes.
+    bytes_max: Option<u64>,
     /// The number of bytes for which space is reserved.
     ready: u64,
+    /// The number of bytes that were counted in the quota before, because they came from an unfinished upload.
+    counted: u64,
 }
 
 /// The minimum and the maximum number of bytes that are reserved in addition to the received bytes. Between these bounds, the number of additional
@@ -280,6 +309,12 @@ impl Uploading {
         self.stay.unless_locked(&self.path, self.touches(), &self.tokens)
     }
 
+    /// Takes the bytes of an unfinished upload.
+    pub(crate) fn set_from(&mut self, kept: KeptUpload) -> Result<(), Refusal> {
+        self.counted = kept.received();
+        Ok(self.upload.adopt(kept)?)
+    }
+
     fn touches(&self) -> Touches {
         if self.target.is_some() { Touches::Content } else { Touches::Entry }
     }
@@ -300,7 +335,9 @@ impl Uploading {
         if !self.stay.unchanged() {
             self.ask_again()?;
         }
-        self.make_room(self.upload.bytes().saturating_add(bytes.len() as u64))?;
+        let all = self.upload.bytes().saturating_add(bytes.len() as u64);
+        fits_link(self.bytes_max, all)?;
+        self.make_room(all)?;
         Ok(self.upload.write(bytes)?)
     }
 
@@ -340,7 +377,9 @@ impl Uploading {
         E: From<Refusal> + From<Content>,
     {
         self.ask_again()?;
-        let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
+        let (counted, fill) = (self.counted, self.stay.fill.clone());
+        let bytes = self.upload.bytes().saturating_sub(counted);
+        let replaced = self.target.as_ref().map_or(0, Node::content_bytes);
         let touches = self.touches();
         let Uploading { mut stay, path, directory, upload, reservation, tokens, .. } = self;
         let still_there = stay.still_there(&path, &directory);
@@ -350,7 +389,10 @@ impl Uploading {
         };
         // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client may move this
         // directory later.
-        let made = upload.finish_if(judge, still_there)?;
+        let made = upload.finish_if(judge, still_there).inspect_err(|_| {
+            // The bytes of the unfinished upload are removed with the upload.
+            fill.freed(counted);
+        })?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));
         Ok(made.meta().clone())
     }

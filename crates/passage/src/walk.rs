@@ -45,6 +45,7 @@ impl House {
                 self.parts.penalties.succeeded(|| named.clone(), self.now());
                 identity
             }
+            Credential::Link(ask) => self.open_link(ask, from).await?,
             Credential::Session(_)
             | Credential::Certificate(_)
             | Credential::Browser(_)
@@ -58,7 +59,7 @@ impl House {
     }
 
     /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and records the login.
-    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast one. For a session that was
+    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast hash. For a session that was
     /// not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
@@ -68,7 +69,9 @@ impl House {
                 self.parts.penalties.succeeded(|| identity.principal().authid.to_word(), now);
             }
             let is_first_use = identity.is_first_use(now);
-            if !is_session && is_first_use {
+            // A guest who uses a link is not its maker, so the maker does not become active by it.
+            let is_guest = identity.principal().link.is_some();
+            if !is_session && !is_guest && is_first_use {
                 self.parts.accounts.logged_in(&identity.principal().user);
             }
             match token {
@@ -153,7 +156,7 @@ impl Visit {
         found.ok().flatten()
     }
 
-    /// The member of the fleet whose edited files the fleet follows, if this member is another machine.
+    /// The files member of the fleet, if this member is another machine.
     pub fn files_elsewhere(&self) -> Option<String> {
         self.house.datastores_at()
     }
@@ -259,7 +262,7 @@ impl Stay {
         Ok(Found { node, subject, permit })
     }
 
-    /// Asks door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
+    /// Asks door 4, on a fresh view, about a target. The caller has just read the ACL of the target from its descriptor.
     ///
     /// # Errors
     /// The refusal of door 4. The refusal of door 2 or 3 if that door no longer admits the visitor.
@@ -335,7 +338,7 @@ impl Inside for Stay {
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
 /// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The results are used only for one
-/// response. They are forgotten when the facts change, and after a second.
+/// response. The results are forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

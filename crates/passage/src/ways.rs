@@ -17,7 +17,8 @@ impl Stay {
     /// itself, and not on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
     ///
     /// # Errors
-    /// The refusal `why`, if the directory is not on such a way. Any other refusal of a door, except that an object looks absent or cannot be opened.
+    /// The refusal `why`, if the directory is not on the way to an object that the visitor may see. Any other refusal of a door, except that an
+    /// object looks absent or cannot be opened.
     pub fn leads_on<P: Patience>(
         &mut self,
         directory: &StorePath,

@@ -26,7 +26,7 @@ const BACKLOG: i32 = 1024;
 /// The maximum number of mounts of one connection. A server opens a connection for each mount.
 const MOUNTS_MAX: usize = 64;
 
-/// The state of one connection: the objects on which it may act.
+/// The state of one connection: the user of the server, and the ports and mounts that the requests of the connection may use.
 pub struct Acting {
     /// The user of the server.
     pub user: u32,
@@ -84,7 +84,7 @@ impl Acting {
         Ok(())
     }
 
-    /// Refuses every descriptor except that of a file or directory in the mount of a root.
+    /// Refuses every descriptor, except a descriptor of a file or directory in the mount of a root.
     fn file(&self, file: BorrowedFd<'_>) -> io::Result<Stat> {
         // If a descriptor was opened with `O_PATH`, the kernel did not check whether the process may access the file.
         if fcntl_getfl(file)?.contains(OFlags::PATH) {

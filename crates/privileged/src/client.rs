@@ -74,8 +74,8 @@ impl Connection {
     }
 }
 
-/// Asks the helper about a file in the mount of a root. `root` is the directory of the datastore, and `mount` is the id of its mount, if the kernel
-/// has unique ids.
+/// Asks the helper to carry out a request for a file in the mount of a root. `root` is the directory of the datastore, and `mount` is the id of its
+/// mount, if the kernel has unique ids.
 ///
 /// # Errors
 /// As [`Connection::ask`].
@@ -102,7 +102,7 @@ pub fn ask_below(
     connection.ask(request, Some(file)).map(drop)
 }
 
-/// A listening socket on an address whose port is below 1024.
+/// A listening socket on an address with a port below 1024.
 ///
 /// # Errors
 /// As [`Connection::ask`].

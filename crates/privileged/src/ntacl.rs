@@ -1,5 +1,5 @@
 //! Checks whether the bytes of an attribute `security.NTACL` are well formed. Door 4 (`door-4-access/src/ntacl.rs`) has its own parser. This check is
-//! separate, because the helper must not contain other code of the server. A test in door 5 compares the two.
+//! separate, because the helper must not contain other code of the server. A test (`interop/privileged.rs`) compares this check with that parser.
 
 use crate::protocol::ACL_BYTES_MAX;
 

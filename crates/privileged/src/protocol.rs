@@ -36,7 +36,7 @@ pub enum Request<'a> {
     Watch,
     /// Report every change of attributes on the file system of a directory. The reports go to the queue of this connection.
     Mark,
-    /// Listen on an address whose port is below 1024. The answer contains the listening socket.
+    /// Listen on an address with a port below 1024. The answer contains the listening socket.
     Listen(SocketAddr),
 }
 

@@ -1,8 +1,8 @@
 //! Backups of all data of a server: facts, keys, certificates and ACLs. A backup is a directory or an archive (tar). An archive can be encrypted.
 //!
 //! A directory and an archive contain the same files. The first file is the manifest. It describes the backup, and contains the path, size and digest
-//! of every other file. So a reader can check each file while it reads, and it stops at the first difference. Links, paths that leave the directory,
-//! and files that are not in the manifest are refused.
+//! of every other file. So a reader checks each file while it reads the file, and stops at the first difference. Links, paths that leave the
+//! directory, and files that are not in the manifest are refused.
 
 pub mod age;
 mod in_place;
@@ -103,7 +103,7 @@ impl Read for Exact<'_> {
             return Ok(0);
         }
         if self.left == 0 {
-            // A further byte means that the file is longer than declared.
+            // A further byte means that the file is longer than the manifest declares.
             let is_longer = self.from.read(&mut [0])? != 0;
             let digest = self.digest.take();
             return match is_longer || digest.is_some_and(|digest| digest.hex() != self.entry.sha256) {

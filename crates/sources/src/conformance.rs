@@ -221,7 +221,7 @@ fn a_change_is_seen_before_its_commit(source: &dyn Source) {
     assert_eq!(source.read(seen).unwrap(), before);
     source.commit(&next).unwrap();
     assert_eq!(source.read(seen).unwrap(), tried);
-    // If a change could not be committed, its result cannot be seen before the commit either.
+    // If a commit of a change would fail, `After::of` fails, too.
     let refused = |view: &View<'_>| After::of(view, change().expect_absent::<Domain>(&id(1))).err();
     assert!(matches!(source.read(refused).unwrap(), Some(CommitError::Conflict { .. })));
 }
@@ -332,6 +332,7 @@ fn what_is_too_large_is_refused(source: &dyn Source) {
         comment: None,
         own_roles: false,
         mirrored: None,
+        link: None,
     };
     let why = source.commit(change().put(&CredentialId::from_bytes([1; 16]), &large));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "value", .. })), "{why:?}");

@@ -1,9 +1,9 @@
 //! Ends the process with a message when LMDB causes a fatal signal.
 //!
-//! A store is checked when it is opened (`structure`). Its file can still be damaged or cut short while it is open, and LMDB may then read or write
-//! at invalid addresses. Then the kernel sends `SIGSEGV` or `SIGBUS`, or LMDB or the C library calls `abort`. The signal handler of this module
-//! writes a message, makes the file [`FAULTED`] in the directory of the store, and ends the process. A store whose directory contains the file
-//! [`FAULTED`] is not opened until the store was checked or replaced.
+//! A store is checked when it is opened (`structure`). Its file can still be damaged or cut short while the store is open, and LMDB may then read or
+//! write at invalid addresses. In this case the kernel sends `SIGSEGV` or `SIGBUS`, or LMDB or the C library calls `abort`. The signal handler of
+//! this module writes a message, makes the file [`FAULTED`] in the directory of the store, and ends the process. If the directory of a store contains
+//! the file [`FAULTED`], the store is not opened until it was checked or replaced.
 //!
 //! The address of the failed access does not show whether LMDB is the cause, because a damaged length can result in any address. So each thread
 //! records which store it reads or writes now ([`within`]). If the thread has recorded a store, the handler treats a signal on the thread as damage
@@ -96,7 +96,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) 
     }
     let before = SIGNALS.iter().zip(BEFORE.get().into_iter().flatten()).find(|(this, _)| **this == signal);
     if let Some((_, before)) = before {
-        // SAFETY: the structure is the one that `sigaction` returned.
+        // SAFETY: `sigaction` returned this structure.
         unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
     }
     if code <= 0 {
@@ -149,7 +149,7 @@ mod tests {
         end_with_a_message();
         let store = Store::new(Path::new(&place), "do this\n").unwrap();
         let fault = || match kind.split('-').next() {
-            // SAFETY: the read is invalid on purpose, because the test needs the signal that it causes.
+            // SAFETY: the read is invalid on purpose, because the test needs the signal that the read causes.
             Some("read") => drop(unsafe { std::ptr::without_provenance::<u64>(64).read_volatile() }),
             _ => std::process::abort(),
         };

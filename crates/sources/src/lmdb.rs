@@ -75,7 +75,7 @@ pub struct Status {
 /// The options with which a store is opened. All processes that use a store must open it with the same options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The id of the group whose members share the store; `None` if only its owner uses it.
+    /// The id of the group of the users who share the store; `None` if only its owner uses the store.
     pub group: Option<u32>,
     /// The greatest length of the store's file, in bytes. If it is `None`, the limit is 64 GiB, or less if the address space is limited.
     pub map_bytes: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Closed {
 }
 
 impl Lmdb {
-    /// Keeps other processes out of a store that is about to be moved.
+    /// Prevents other processes from opening a store that is about to be moved.
     ///
     /// # Errors
     /// When a process has the store open.
@@ -484,8 +484,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // In the lock file, LMDB's number of the newest commit is after magic and format. The number is odd, so that with its lowest bit flipped it
-        // is the number of the previous commit.
+        // In the lock file, LMDB's number of the newest commit is after the magic number and the format. The number is odd, so that with its lowest
+        // bit flipped it is the number of the previous commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -559,7 +559,7 @@ mod tests {
             assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
             crate::conformance::something_is_there(&lmdb);
         }
-        // After that, the store is refused if it was rolled back.
+        // Now the store has a mark of its own, so it is refused if it was rolled back.
         Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
         let why = Lmdb::open(&other).err().unwrap().to_string();
         assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");

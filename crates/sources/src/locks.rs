@@ -92,7 +92,7 @@ fn check(directory: &Path) -> Result<(), LocksError> {
 
 #[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
-    // LMDB maps the lock file for writing. Without disk space for it, a write into the map would end the process.
+    // LMDB maps the lock file for writing. Without disk space for the lock file, a write into the map would end the process.
     reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX))?;
     // SAFETY: LMDB alone changes the file, in a directory of this server, and no flag that weakens LMDB's locking is set.
     unsafe { options.open(directory) }

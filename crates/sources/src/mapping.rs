@@ -43,7 +43,7 @@ impl Mapping {
         Ok(Mapping { words: NonNull::slice_from_raw_parts(address, words) })
     }
 
-    /// Maps another file at the same address. At any moment a reader sees the words of the old file or those of the new one.
+    /// Maps another file at the same address. At any moment a reader sees the words of the old file or the words of the new file.
     ///
     /// # Errors
     /// As [`Mapping::new`]. In this case the old file stays mapped.
@@ -87,8 +87,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again, so that the file system gives the
-/// page disk space. This cannot undo a change that another process makes at the same time: the last byte of a page is the highest byte of a number,
-/// and no number becomes so large that its highest byte changes.
+/// page disk space. This write cannot undo a change that another process makes at the same time. The reason: the last byte of a page is the highest
+/// byte of a number, and no number becomes so large that its highest byte changes.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;
@@ -112,7 +112,7 @@ fn no_room(why: io::Error, bytes: u64) -> io::Error {
 }
 
 /// Allocates disk space for the first `bytes` of a file that another library will map. If the file does not exist, an empty one is created. The
-/// length of the file is not changed. If the file system does not support this, nothing is allocated.
+/// length of the file is not changed. If the file system does not support the allocation, nothing is allocated.
 ///
 /// A file that already has the disk space is not opened, because closing it would release the locks of this process on the file (`fcntl(2)`).
 ///

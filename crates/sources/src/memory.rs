@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Records = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// The facts at one revision. A commit makes a new state, and existing views still use the old one.
+/// The facts at one revision. A commit makes a new state, and existing views still use the old state.
 #[derive(Clone)]
 struct State {
     at: At,

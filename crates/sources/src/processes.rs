@@ -1,9 +1,9 @@
-//! Numbers that each server process of the machine publishes. The other processes can read them as long as the process runs.
+//! Numbers that each server process of the machine publishes. The other processes can read the numbers as long as the process runs.
 //!
 //! Each process has its own file in a common directory, and maps this file. The process locks its file with `flock`. The kernel releases the lock at
 //! the end of the process, even if it was killed. A file without a lock is ignored. Files are not identified by process ids, because the kernel can
-//! give the id of an ended process to a new process. Other processes use `read` and do not map the file, so that they can still read a file that is being
-//! replaced.
+//! give the id of an ended process to a new process. Other processes use `read` and do not map the file, so that they can still read a file that is
+//! being replaced.
 
 use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;

@@ -1,10 +1,10 @@
-//! Checks the pages of an LMDB file before LMDB maps it. LMDB uses the page numbers and offsets in a page without a check. If one of them is damaged,
-//! LMDB may read outside the map, which ends the process.
+//! Checks the pages of an LMDB file before LMDB maps it. LMDB uses the page numbers and offsets in a page without a check. If one of these numbers or
+//! offsets is damaged, LMDB may read outside the map, which ends the process.
 //!
 //! A file passes this check if each page has the expected kind and belongs to only one tree, and if each node is inside its page. The content of
-//! records is not checked here, because they have checksums and tallies.
+//! records is not checked here, because the records have checksums and tallies.
 //!
-//! The layout is that of LMDB's `mdb.c` on a 64-bit machine, in the byte order of the machine.
+//! LMDB's `mdb.c` defines the layout. The file has the layout of a 64-bit machine, in the byte order of the machine.
 
 mod page;
 mod tree;

@@ -1,4 +1,4 @@
-//! Writes archives that an operator can send to the maintainers of this program, so that they can help with a problem.
+//! Writes archives that an operator can send to the maintainers of this program, so that the maintainers can help with a problem.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;

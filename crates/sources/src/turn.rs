@@ -180,7 +180,7 @@ mod tests {
         assert!(said(&here).is_some_and(|why| why.contains(&own) && why.contains("testing")));
         assert!(said(&there).is_some_and(|why| why.contains("this server has been testing")));
         drop(held);
-        // Both `here` and `there` can take the lock again, although one of them had timed out.
+        // Both `here` and `there` can take the lock again, although one of the two had timed out before.
         assert_eq!((said(&here), said(&there)), (None, None));
     }
 

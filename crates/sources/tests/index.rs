@@ -1,4 +1,4 @@
-//! Tests that an index always equals one that was built anew from the view, after changes, reads and damage in any order.
+//! Tests that an index always equals a new index that was built from the view, after changes, reads and damage in any order.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 
@@ -67,7 +67,7 @@ enum Step {
     PutMany,
     /// Advances the time, so that old entries of the change log can be removed.
     Wait,
-    /// Reads one of the two indexes. The other one stays at an older revision.
+    /// Reads one of the two indexes. The other index stays at an older revision.
     Look(bool),
 }
 

@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn region_id(key: u8) -> RegionId {
-    // Each id is a prefix of the next one, so that the order of keys and scans with a prefix are tested.
+    // Each id is a prefix of the next id, so that the order of keys and scans with a prefix are tested.
     RegionId("n".repeat(usize::from(key) + 1))
 }
 
@@ -156,7 +156,7 @@ fn directory() -> PathBuf {
 
 const CASES: usize = 100_000;
 
-/// Makes random changes one after the other. They are the same in every run.
+/// Makes random changes, which are the same in every run.
 #[test]
 fn sources_do_what_a_map_does() {
     let path = directory();

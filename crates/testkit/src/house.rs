@@ -10,7 +10,7 @@ use enfilade_facts::{AuditRecord, Change, Clocks, LockStore, MemoSeed, Read, Sou
 use enfilade_identity::{HashKey, IdentityMemo, SecretAsk, SessionAsk};
 use enfilade_passage::{
     Accounts, AllowIssue, Audit, Credential, Event, FleetPlace, HashGate, House, Parts, Penalties, Random,
-    Refusal, ReservedPaths, SessionTerms, Upgrade, Visit,
+    Refusal, ReservedPaths, SessionTerms, TrashTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::locks::MemoryLocks;
@@ -83,7 +83,7 @@ pub struct TestHouse {
     pub clock: FixedClock,
     /// The files that people edit.
     pub files: FileSet,
-    /// Receives the tokens whose hashes are to be upgraded.
+    /// Receives the tokens that need a new hash: the slow hash of such a token is to be replaced by a fast hash.
     pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,
@@ -120,6 +120,7 @@ pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
         accounts: Arc::new(Accounts::free()),
+        trash: TrashTerms::default(),
         limits: enfilade_facts::limits::Limits::default(),
         locks: Arc::new(MemoryLocks::default()),
         ledger: enfilade_passage::Ledger::private(1_024, now),

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A loopback port on which no program listens. When the kernel chooses a port itself, it takes one from 32,768 on. This port is lower, so it is
-/// still free when the program listens on it. Each process has a range of 100 ports.
+/// A loopback port on which no program listens. When the kernel chooses a port itself, the port is 32,768 or higher. The returned port is lower, so
+/// it is still free when the program starts to listen. Each process has a range of 100 ports.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 200) as u16 * 100;

@@ -16,7 +16,7 @@ pub struct Direction {
 
 impl Direction {
     /// If `holds` is true, holds the direction: from now on it passes no data on, and does not pass on the end of the connection. If `holds` is
-    /// false, ends this.
+    /// false, the direction passes data on again.
     pub fn hold(&self, holds: bool) {
         self.is_held.store(holds, Ordering::Relaxed);
     }

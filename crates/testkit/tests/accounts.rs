@@ -182,7 +182,7 @@ async fn only_the_answer_to_a_wrong_password_is_delayed() {
         assert_eq!(came.map_or_else(|why| why.code(), |_| "permit"), code);
         began.elapsed() >= Duration::from_secs(1)
     };
-    // The first login computes a slow hash, which may take long on a busy machine. The next one finds the result in the memo.
+    // The first login computes a slow hash, which may take long on a busy machine. The second login finds the result in the memo.
     is_delayed(RIGHT, "permit").await;
     assert!(!is_delayed(RIGHT, "permit").await);
     assert!(is_delayed("wrong", "ID05").await);

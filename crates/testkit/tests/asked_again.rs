@@ -141,7 +141,7 @@ fn path(text: &str) -> StorePath {
 }
 
 /// Rule 5: an operation is counted before it is judged. If a process closes the datastore and then finds no active operation, no operation begins
-/// after that.
+/// later.
 #[test]
 fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     for is_warm in [false, true] {

@@ -251,7 +251,7 @@ impl Asked {
         Asked(child, said)
     }
 
-    /// Waits until the process has answered once. Returns false if it ended before that.
+    /// Waits until the process has answered once. Returns false if the process ended before its first answer.
     fn answered(&mut self) -> bool {
         (&mut self.1).lines().map_while(Result::ok).any(|line| line == "answered")
     }

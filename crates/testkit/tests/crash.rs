@@ -10,9 +10,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
 use enfilade_admin::DatastoreEdit;
+use enfilade_content::{ReservedPaths, Root, TreeBudget};
 use enfilade_facts::Refuse as _;
-use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{Blocking, LockTerms, Placing, Refusal, Stay};
+use enfilade_facts::vocabulary::{AclDialect, Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{Blocking, Discarded, ItemId, LockTerms, Placing, Refusal, Stay, TrashTerms};
 use enfilade_sources::locks::LmdbLocks;
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 const VERB: &str = "ENFILADE_CRASH_VERB";
 const PLACE: &str = "ENFILADE_CRASH_PLACE";
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 12] = [
     "put-new",
     "put-over",
     "move-file-over-file",
@@ -35,6 +36,9 @@ const VERBS: [&str; 9] = [
     "copy-tree-over-tree",
     "delete-tree",
     "lock-new",
+    "trash-file",
+    "trash-tree",
+    "restore-tree",
 ];
 /// The system calls that reach files. Other calls cannot fail with an error of the file system.
 const OF_FILES: [&str; 24] = [
@@ -107,7 +111,7 @@ fn plant(directory: &Path) {
 }
 
 /// Makes the change `verb`, after the worker was stopped and continued.
-fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
+fn act(verb: &str, mut stay: Stay, item: Option<ItemId>) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let placing = Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true };
     let put = |stay: Stay, at: &str| {
@@ -135,6 +139,9 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
             let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 600 };
             stay.lock(&path("fresh"), terms, &[]).map(drop)
         }
+        "trash-file" => stay.discard(&path("file"), &|| true).map(drop),
+        "trash-tree" => stay.discard(&path("from"), &|| true).map(drop),
+        "restore-tree" => stay.restore(item.unwrap(), None, &|| true).map(drop),
         other => panic!("no verb `{other}`"),
     }
 }
@@ -145,7 +152,9 @@ fn worker() {
     let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
     let place = PathBuf::from(place);
     let locks = Arc::new(LmdbLocks::open(&place.join("locks"), None).unwrap());
-    let mut house = TestHouse::with_locks(Remembering::AsServed, locks);
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        (parts.locks, parts.trash) = (locks, TrashTerms { days: 30, ..TrashTerms::default() });
+    });
     let name: DatastoreName = "main".parse().unwrap();
     let edit = DatastoreEdit::Create {
         path: place.join("main").to_str().unwrap().to_owned(),
@@ -157,12 +166,18 @@ fn worker() {
     house.assign("/datastore/main", &root, "DatastoreAdmin");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let visit = runtime.block_on(house.admit(&root)).unwrap();
-    let stay = visit.enter(&name, OperationKind::Write, Blocking).unwrap();
+    let mut stay = visit.enter(&name, OperationKind::Write, Blocking).unwrap();
+    let item = (verb == "restore-tree").then(|| {
+        match stay.discard(&StorePath::from_plain("from").unwrap(), &|| true) {
+            Ok(Discarded::Trashed(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    });
     // The kernel delivers a signal to the named thread. If the process were named instead, its first thread would get the signal, and this thread
     // would continue until the first thread runs.
     let own = std::fs::read_link("/proc/thread-self").unwrap();
     Command::new("kill").arg("-STOP").arg(own.file_name().unwrap()).status().unwrap();
-    let done = act(&verb, stay);
+    let done = act(&verb, stay, item);
     let said = done.map_or_else(|refusal| refusal.code().to_owned(), |()| "done".to_owned());
     // The rename makes the whole answer visible at once.
     std::fs::write(place.join("said-now"), said).unwrap();
@@ -277,6 +292,20 @@ fn is_locked(place: &Path) -> bool {
     !found.unwrap().is_empty()
 }
 
+/// Whether the trash has a complete object that was at this path, with a record.
+fn in_trash(place: &Path, path: &str) -> bool {
+    let main = place.join("main");
+    let root = Root::open(main.to_str().unwrap(), AclDialect::Ntacl, &ReservedPaths::default()).unwrap();
+    let (ids, _) = root.trash_ids(None, 10).unwrap();
+    let found = ids.into_iter().filter_map(|id| root.trashed(id).ok());
+    let mut found = found.filter(|item| item.record.path.as_str() == path && !item.record.who.is_empty());
+    let Some(item) = found.next() else { return false };
+    assert!(found.next().is_none());
+    // The trees and the file contain 10 or 3 bytes.
+    let bytes = item.bytes(&TreeBudget::unlimited()).unwrap();
+    bytes == if path == "file" { 3 } else { 10 }
+}
+
 /// Checks that the files are as before the change, or as intended after it.
 fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&str>, fault: &str) {
     let now = tree(&place.join("main"));
@@ -309,6 +338,11 @@ fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&st
         }
         _ => assert!(now == *before || now == *after, "{told}"),
     }
+    // An object is in its place, or in the trash with its record, and never in both.
+    for (path, of) in [("file", &["trash-file"][..]), ("from", &["trash-tree", "restore-tree"])] {
+        let is_there = now.contains_key(path);
+        assert_eq!(in_trash(place, path), of.contains(&verb) && !is_there, "{told}");
+    }
     if verb == "lock-new" && said == Some("done") {
         assert!(is_locked(place), "{told}");
     }
@@ -326,7 +360,10 @@ fn whatever_call_is_the_last_or_fails_nothing_is_there_by_half() {
     for verb in VERBS {
         let before = {
             plant(&place.join("main"));
-            tree(&place.join("main"))
+            let mut before = tree(&place.join("main"));
+            // The worker moves the tree to the trash before it is stopped.
+            before.retain(|name, _| verb != "restore-tree" || !name.starts_with("from"));
+            before
         };
         let (said, _) = run(verb, &place, "trace=all");
         assert_eq!(said.as_deref(), Some("done"), "{verb}");

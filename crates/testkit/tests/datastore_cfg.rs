@@ -1,4 +1,4 @@
-//! `datastore.cfg` read by two independent readers: the server's, and one that is as strict as Proxmox.
+//! Tests that two independent readers get the same result from `datastore.cfg`: the reader of the server, and a reader that is as strict as Proxmox.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -33,7 +33,7 @@ fn printed_by_us(datastores: &Datastores) -> String {
     String::from_utf8(section_config::print(&parsed).unwrap()).unwrap()
 }
 
-/// Each case has a valid datastore before and after it.
+/// In each case, the malformed text is between two valid datastores.
 #[test]
 fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
     let rows: [(&str, &str, &str, &[&str]); 13] = [
@@ -93,7 +93,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
             "line 4 - syntax error (expected header)",
             &["line 4"],
         ),
-        // Proxmox accepts this silently.
+        // Proxmox accepts a repeated name without an error.
         (
             "the same name twice",
             "datastore: bad\n\tpath /bad\n\ndatastore: bad\n\tpath /other\n",
@@ -109,7 +109,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
         assert!(stand.contains_key("first") && stand.contains_key("last"), "{what}: {stand:?}");
         assert_eq!(found, broken, "{what}");
     }
-    // An unknown mode is read, and closes the datastore: door 3 has the test.
+    // An unknown mode is read without an error. A test of door 3 checks that such a mode closes the datastore.
     let typo = "datastore: bad\n\tpath /bad\n\tmaintenance-mode type=offlin\n";
     let section = &section_config::parse(typo.as_bytes()).sections[0];
     let mode = datastore_cfg::read(section).unwrap().1.maintenance.unwrap().mode;

@@ -184,7 +184,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The kind of session that ends, the roles that it keeps, and a function that undoes the change, if that is possible.
+/// The kind of session that ends, the roles that the session keeps, and a function that undoes the change, if the change can be undone.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {
@@ -493,7 +493,7 @@ fn ways_in_are_refused_as_logins_are() {
     }
 }
 
-/// The roles of an access token are those that its user still has, as in Keystone.
+/// An access token gives only the delegated roles that its user still has, as in Keystone.
 #[test]
 fn an_access_token_gives_the_roles_that_its_user_has() {
     let world = World::new();

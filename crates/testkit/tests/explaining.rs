@@ -214,7 +214,7 @@ impl World {
         keystone::bind_datastore(&self.house.change_context(), &self.tank, project).unwrap();
     }
 
-    /// Gives a user a role on the project, or takes one.
+    /// Gives a user a role on the project, or takes a role away.
     fn assign_on_project(&mut self, name: &str) {
         let (who, on) = (Target::User(name.parse().unwrap()), On::Project(self.project));
         let (role, ctx) = (self.dice.pick(&PROJECT_ROLES), self.house.change_context());

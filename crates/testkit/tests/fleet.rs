@@ -25,7 +25,7 @@ enum Rule {
     ReapLate,
     /// 8: the deletion compares the incarnation, and that there is no beat.
     ReapTheDead,
-    /// 9: a member applies change after change. If the next change is not in the log any more, it copies a store.
+    /// 9: a member applies change after change. If the next change is not in the log any more, the member copies a store.
     NoGap,
     /// 10: a joining member has the number of the store that it copied.
     NumberOfTheCopy,
@@ -101,7 +101,7 @@ struct Registration {
     is_there: bool,
     incarnation: u8,
     has_beat: bool,
-    /// When the reaper saw that the beat is gone, and the incarnation that it saw.
+    /// The time at which the reaper saw that the beat is gone, and the incarnation that the reaper saw.
     seen_dead: Option<(u8, u8)>,
 }
 
@@ -117,7 +117,7 @@ struct Following {
     came_back: bool,
 }
 
-/// A datastore, which member B serves at the start, and which one of members B and C takes over from the other.
+/// A datastore that member B serves at the start. Each of the members B and C can take the datastore over from the other member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Takeover {
     home: char,
@@ -132,7 +132,7 @@ struct Candidate {
     is_registered: bool,
     /// The home according to the facts of this member.
     known_home: char,
-    /// Whether this member saw that the other one has no registration.
+    /// Whether this member saw that the other member has no registration.
     saw_no_process: bool,
 }
 
@@ -460,7 +460,7 @@ impl Model {
         });
     }
 
-    /// A datastore, which one member takes over from the other.
+    /// A datastore that each of two members can take over from the other member.
     fn takeover(&self, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
         const STEPS: [[&str; 6]; 2] = [
             [
@@ -489,7 +489,7 @@ impl Model {
                 member.is_registered && !has_other && !std::mem::replace(&mut member.saw_no_process, true)
             });
             go(registers, &|world| {
-                // Before its first proof, it applies all changes in the log.
+                // Before its first proof, a member applies all changes in the log.
                 let known_home = world.takeover.home;
                 let member = &mut world.takeover.members[own];
                 let is_new = !member.is_registered;

@@ -21,7 +21,7 @@ enum Rule {
     EnterThenView,
     /// 5, second half: a maintenance change commits, then reads the ledger.
     CommitThenRead,
-    /// 6: "offline" is complete when every process has closed its handles up to that revision.
+    /// 6: a change to "offline" is complete when every process has recorded that its handles are closed up to the revision of this change.
     IdleProcessesFollow,
     /// 7, first half: a restored store has another id.
     NewStoreId,
@@ -314,7 +314,7 @@ impl Model {
             }
         };
         let bit = |revision: u8| 1u8 << revision;
-        // A separate thread does this, independent of requests.
+        // A separate thread of the process makes this step, so the step does not depend on requests.
         go("sees the new revision, closes unused roots and stamps its slot", &|world, process| {
             let is_behind = process.stamp != world.newest;
             process.stamp = world.newest;
@@ -428,7 +428,8 @@ impl Model {
 
 #[test]
 fn with_every_rule_no_order_of_steps_leads_to_a_wrong_grant() {
-    // Two processes that check twice and once have about 16 million states, which only the campaign explores.
+    // If one process checks twice and the other process checks once, the model has about 16 million states. Only the campaign explores all these
+    // states.
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
     for checks in if is_campaign { vec![[2, 1]] } else { vec![[2, 0], [1, 1]] } {
         let explored = Model { without: None, checks }.explore();

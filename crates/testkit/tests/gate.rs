@@ -12,7 +12,7 @@ use enfilade_testkit::{Remembering, TestHouse};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Hashes to compute. One of them is of the right password, and the others are of wrong passwords.
+/// Hashes to compute: one for the right password, and the others for wrong passwords.
 fn works(count: usize) -> Vec<Work> {
     let mut house = TestHouse::new(Remembering::AsServed);
     let alice: Userid = "alice@local".parse().unwrap();

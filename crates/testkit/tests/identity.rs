@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_admin::{Administers, ChangeContext, PasswordRules, TokenTerms, UserEdit};
-use enfilade_facts::tables::{Credential, Verifier};
+use enfilade_admin::{Administers, ChangeContext, NewLink, PasswordRules, TokenTerms, UserEdit};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::tables::{Credential, LinkPlace, LinkRights, Verifier};
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Secret, StorePath, TokenName, Userid,
+    AccessMask, Authid, CredentialId, DatastoreName, OperationKind, Privileges, Secret, StorePath, TokenName,
+    Userid,
 };
 use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, Read, Refuse};
 use enfilade_identity::{CertificateAsk, SecretAsk};
-use enfilade_passage::{Audit, Blocking, Event, LastVisitor, Penalties};
+use enfilade_passage::{
+    AdminAsk, Audit, Blocking, Event, LastVisitor, Lending, LinkAsk, LinkProof, Penalties,
+};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -216,6 +220,49 @@ async fn a_certificate_stands_for_the_token_it_is_bound_to() {
     }
 }
 
+/// A guest has only the place of the link: a guest makes no call of an API, not even about the maker of the link, and does not make the maker active.
+#[tokio::test]
+async fn a_guest_of_a_link_makes_no_calls() {
+    let house = house();
+    let ctx = house.change_context();
+    let (datastore, path): (DatastoreName, _) = ("tank".parse().unwrap(), StorePath::root());
+    house.add_datastore(&datastore);
+    let place = LinkPlace { datastore, path, rights: LinkRights::Read, upload_bytes: None };
+    let expires = ctx.now.unix_seconds + 100;
+    let new = NewLink { owner: alice(), name: String::new(), place, expires, password: None, uses: Some(1) };
+    let made = enfilade_admin::create_link(&ctx, &Limits::default(), &new).unwrap();
+    let said = async |text: &str| {
+        let ask = LinkAsk { text: Secret::new(text.as_bytes()).unwrap(), proof: LinkProof::Nothing };
+        house.house.admit(&enfilade_passage::Credential::Link(ask), [127, 0, 0, 1].into()).await
+    };
+    let mut visit = said(&made.text).await.unwrap();
+    assert_eq!(visit.identity().principal().authid, made.tokenid);
+    for lending in [
+        Lending::Sessions,
+        Lending::Reads,
+        Lending::Manages,
+        Lending::People,
+        Lending::Keys,
+        Lending::Credentials,
+        Lending::Trusts,
+    ] {
+        assert!(visit.lends(lending).is_err(), "{lending:?}");
+        let (path, needed, own) = ("/access/users".parse().unwrap(), Privileges::NONE, alice());
+        let ask = AdminAsk { path: &path, needed, lending, own: Some(&own) };
+        assert!(visit.administer(&ask).is_err(), "{lending:?}");
+    }
+    // The secret of the link is no secret of the token.
+    assert_eq!(code(&house, ask(&made.tokenid.to_string(), &made.text)).await, "ID08");
+    enfilade_admin::count_link_use(&ctx, &made.id).unwrap();
+    assert!(enfilade_admin::count_link_use(&ctx, &made.id).is_err());
+    let refused =
+        |result: Result<enfilade_passage::Visit, enfilade_passage::Refusal>| result.err().unwrap().code();
+    assert_eq!(refused(said(&made.text).await), "ID34");
+    assert_eq!(refused(said(&made.text[1..]).await), "ID33");
+    enfilade_admin::end_link(&ctx, &made.id, None).unwrap();
+    assert_eq!(refused(said(&made.text).await), "ID33");
+}
+
 /// Counts how often the use of a token is recorded.
 #[derive(Default)]
 struct Uses(AtomicU32);
@@ -264,7 +311,7 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
     enfilade_admin::set_user(&house.change_context(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
-    // Alice's token is deleted, and a token with the same name is created. It is another token.
+    // Alice's token is deleted, and a token with the same name is created. The running visit belongs to the deleted token, and not to the new token.
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.change_context(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
@@ -375,7 +422,7 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     assert_eq!(codes([&third, &fourth, &fifth]).await, ["ID05", "ID05", "permit"]);
 }
 
-/// A token of Alice's whose hash came from another system.
+/// A token of Alice with a hash that came from another system.
 fn imported(house: &TestHouse, name: &str, secret: &str) -> Authid {
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = name.parse().unwrap();

@@ -107,7 +107,7 @@ impl World {
         self.new_credential(name, by, Vec::new()).0
     }
 
-    /// Creates an application credential of Ann, and returns how a client logs in with it.
+    /// Creates an application credential of Ann. Returns its id, and the question to door 2 with which a client logs in with the credential.
     fn new_credential(
         &self,
         name: &str,
@@ -262,7 +262,7 @@ async fn an_application_credential_reaches_its_project_while_that_is_open() {
     let rule =
         WantedRule::Request { service: "identity".into(), method: "GET".into(), path: "/v3/users".into() };
     let (_, whole) = world.new_credential("whole", None, Vec::new());
-    // Access rules name requests of other services.
+    // Access rules permit requests to services of OpenStack, and not to datastores.
     let (_, with_rules) = world.new_credential("with-rules", None, vec![rule]);
     for (is_open, reached) in [(true, world.by(&["implied", "own"])), (false, Reach::Nothing)] {
         world.open_project(is_open);
@@ -451,8 +451,8 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
-    // All sessions of the key have one chain. When the chain is revoked, as it is for a new secret, a new session gets a later issue time than the
-    // mark covers.
+    // All sessions of the key have one chain. The chain is revoked here, as it also is when the key gets a new secret. After this, a new session gets
+    // a later issue time than the mark covers.
     let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
     let mark = Revoked::Chain(chain_of(&KEY));
     admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();

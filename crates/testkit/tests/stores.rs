@@ -55,7 +55,8 @@ async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
     assert_eq!(quota(), (600_000, 400_000));
 }
 
-/// The command line asks before it makes the change. Meanwhile, another command can end the maintenance.
+/// The change itself checks the maintenance mode. The check of the command line is not enough, because another command can end the maintenance
+/// between that check and the change.
 #[test]
 fn an_open_datastore_does_not_get_another_serving_member() {
     let (house, _) = house();

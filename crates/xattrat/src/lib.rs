@@ -18,8 +18,8 @@ struct Args {
     flags: u32,
 }
 
-/// Reads the extended attribute `attribute` of the entry `name` of a directory into `value`, and returns the length in bytes. A symbolic
-/// link is not followed. If a file system is mounted on the entry, the attribute is that of the mounted root.
+/// Reads the extended attribute `attribute` of the entry `name` of a directory into `value`, and returns the length in bytes. A symbolic link is not
+/// followed. If a file system is mounted on the entry, the attribute of the mounted root is read.
 ///
 /// # Errors
 /// As getxattr(2): `ENODATA` if the entry has no such attribute, `ERANGE` if the attribute is larger than `value`. `ENOSYS` before
@@ -86,7 +86,7 @@ mod tests {
     #[expect(unsafe_code, reason = "the kernel is given pointers")]
     fn xattr(path: &std::path::Path, attribute: &CStr, value: &[u8]) -> bool {
         let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-        // SAFETY: both names end with a zero byte, and the length is that of the value.
+        // SAFETY: both names end with a zero byte, and the length argument is the length of the value.
         unsafe {
             libc::setxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) == 0
         }

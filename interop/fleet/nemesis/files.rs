@@ -53,7 +53,7 @@ impl Files<'_> {
         self.0.clients[nth].ask(method, path, &credential(login), body)
     }
 
-    /// Reads a file at a member. Either the content is this one, or the member does not answer with content.
+    /// Reads a file at a member. Either the member answers with this content, or it does not answer with content.
     fn expect(&mut self, path: &str, login: &str, content: &str) {
         match self.ask("GET", path, login, "") {
             Some((200, read)) => {

@@ -43,7 +43,7 @@ const FAULTS: [Fault; 4] = [
     },
 ];
 
-/// Plants each fault, and runs the nemesis on it for at most `n` seconds. Returns whether all were found, and a line for each.
+/// Plants each fault, and runs the nemesis on it for at most `n` seconds. Returns whether all faults were found, and a line for each fault.
 #[expect(clippy::disallowed_methods, reason = "the record says after how long each fault was found")]
 pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), String> {
     let place = xtask::root().join("target/planted");

@@ -78,7 +78,7 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn line(&mut self, line: &str) {
-        // The test program prints `test NAME ... `, then the output of the test, then the outcome on a line of its own.
+        // The test program prints `test NAME ... `, then the output of the test, then the outcome on a separate line.
         let (is_first, text) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
             Some((_, text)) => (true, text),
             None => (false, line),

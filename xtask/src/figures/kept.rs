@@ -4,7 +4,7 @@ use super::{RUNS, git};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The commit that made the rule. Before it, a run overwrote the older records of the same benchmark.
+/// The commit since which records must stay unchanged. Before this commit, a run overwrote the older records of the same benchmark.
 pub(crate) const SINCE: &str = "509733fdace6b436e5781920067b94ac31b1eacc";
 
 /// The result of the comparison.
@@ -12,11 +12,11 @@ pub(crate) const SINCE: &str = "509733fdace6b436e5781920067b94ac31b1eacc";
 pub(crate) struct Kept {
     /// The paths of the records that were changed or removed after their first commit.
     pub(crate) changed: Vec<String>,
-    /// Which changes cannot be found in this directory, and why. `None` if all can.
+    /// Which changes the history of this directory does not show, and why. `None` if it shows all changes.
     pub(crate) unknown: Option<String>,
 }
 
-/// Compares the records with those of the commits that added them. Records of the commit `since` must be as they were in that commit.
+/// Compares each record with its content in the commit that added it. A record that existed in the commit `since` must be as it was in `since`.
 pub(crate) fn compare(root: &Path, since: &str) -> Kept {
     let Some(shallow) = git(root, &["rev-parse", "--is-shallow-repository"]) else {
         let unknown = "there is no git repository, so no record can be compared with its commit".to_owned();
@@ -48,7 +48,7 @@ pub(crate) fn compare(root: &Path, since: &str) -> Kept {
     let is_changed = |(path, object): (&String, &String)| {
         (now.get(path.as_str()) != Some(&object.as_str())).then(|| path.clone())
     };
-    // A shallow clone begins at a commit that looks as if it added all records that it has.
+    // The oldest commit of a shallow clone looks as if it had added all of its records.
     let is_shallow = shallow.trim() != "false" && !has_since;
     let unknown = is_shallow.then(|| {
         "this clone is shallow: a record that was changed before the oldest commit of the clone is not found; `git fetch --unshallow` gets the history"

@@ -1,4 +1,4 @@
-//! Why goals do not hold: the table in `bench/REASONS.md`, and its figures, which are those of the newest record.
+//! Why goals do not hold: the table in `bench/REASONS.md`, with figures of the newest record.
 
 use super::REASONS;
 use super::record::{Goal, Record};

@@ -273,7 +273,7 @@ impl Record {
         }
     }
 
-    /// The order of the runs. Records of the first format have no time, so those of one day are in the order of their names.
+    /// The order of the runs. Records of the first format have no time, so the records of one day are in the order of their names.
     fn by_age(&self, other: &Record) -> Ordering {
         let seconds = |record: &Record| record.value.get("unix_seconds").and_then(Value::as_i64).unwrap_or(0);
         (self.date(), seconds(self), &self.name).cmp(&(other.date(), seconds(other), &other.name))

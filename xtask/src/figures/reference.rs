@@ -13,7 +13,7 @@ pub(crate) struct Reference<'t> {
 const OPEN: &str = "<!-- figure ";
 const CLOSE: &str = "-->";
 
-/// Units, with their sizes: seconds, bytes, and parts of one.
+/// Units. Each has a kind (time, bytes, ratio, rate or instructions), and its size in the basic unit of the kind.
 const UNITS: [(&str, char, f64); 15] = [
     ("ns", 's', 1e-9),
     ("µs", 's', 1e-6),
@@ -49,7 +49,8 @@ const MEASURED: [&str; 10] = [
     "throughput",
 ];
 
-/// Units of figures in such a sentence. Those of [`SPEEDS`] need a reference in each sentence.
+/// In a sentence with one of the words [`MEASURED`], figures with these units need a reference. Figures with a unit of [`SPEEDS`] need a reference in
+/// every sentence.
 const MEASURES: [&str; 14] =
     ["ms", "s", "min", "seconds", "minutes", "hours", "KiB", "MiB", "GiB", "kB", "MB", "GB", "%", "times"];
 
@@ -187,7 +188,7 @@ pub(crate) fn unreferenced_measures(sentence: &str) -> Vec<&str> {
     found
 }
 
-/// The sentences of a document outside of code, each with the number of its first line. A cell of a table is a sentence of its own.
+/// The sentences of a document outside of code, each with the number of its first line. Each cell of a table counts as a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut open, mut is_code) = (Vec::new(), (0, String::new()), false);
     for (index, line) in text.lines().enumerate() {

@@ -86,7 +86,7 @@ pub(crate) fn newest(records: &[Record]) -> Vec<&Record> {
     newest.into_values().collect()
 }
 
-/// The goals that do not hold first, then those that are closest to their limit.
+/// Sorts the goals: first the goals that do not hold, then the goals that are closest to their limit.
 fn ordered<'r>(goals: impl Iterator<Item = Goal<'r>>) -> Vec<Goal<'r>> {
     let mut goals: Vec<Goal<'r>> = goals.collect();
     goals.sort_by(|one, other| {
@@ -176,7 +176,7 @@ fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &
     }
 }
 
-/// The goals that are not in the newest record of their benchmark, because they are newer than the record, or because there is no record.
+/// The goals that are not in the newest record of their benchmark, because the goals are newer than the record, or because there is no record.
 fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
     let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -336,7 +336,7 @@ mod tests {
             &[],
             &json!({ "comparisons": comparisons, "command": "cargo xtask bench try" }),
         )]);
-        // The floor of `fast` is above its own cost, so it is no floor.
+        // The floor of `fast` is higher than the cost of `fast`, so the page shows no floor.
         let slow = page.find("| slow | 7 | 15 ms | It: 10 ms | 1.5 | 1.35 to 1.65 | 15 | 4 ms |").unwrap();
         let fast = page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | – |").unwrap();
         assert!(slow < fast);

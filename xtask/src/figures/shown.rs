@@ -2,7 +2,7 @@
 
 use super::record::Estimate;
 
-/// A limit as it is written in the code. A limit below 1 is shown as a fraction, if it is one.
+/// A limit as it is written in the code: as 1/N if a limit below 1 is such a fraction, otherwise as a number.
 pub(super) fn limit(value: f64) -> String {
     match 1.0 / value {
         parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {

@@ -1,10 +1,10 @@
-//! The latencies of a record: percentiles, the longest one and their number.
+//! The latencies of a record: percentiles, the longest latency, and the number of latencies.
 
 use super::record::{Estimate, Record};
 use super::shown::{plain, samples, with_unit};
 use std::fmt::Write as _;
 
-/// The ends of the names of rows that a tail has.
+/// The rows of a tail: the name of each row ends with one of these words.
 const PARTS: [&str; 4] = ["p50", "p99", "p99.9", "max"];
 
 /// The latencies of the same requests.

@@ -186,7 +186,7 @@ fn out(found: &Found) -> bool {
     found.alone || found.outcome == Outcome::Unviable
 }
 
-/// Each file with its mutants, except those that are left out ([`out`]).
+/// Each file with its mutants, except the mutants that are left out ([`out`]).
 fn switched(mutants: &[&Mutant], results: &mut Results) -> Result<BTreeMap<String, Switched>, String> {
     let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants {

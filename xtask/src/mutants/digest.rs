@@ -153,7 +153,7 @@ mod tests {
             }
         }
         assert!(of_code("fn f( {").is_err());
-        // Digests are stored in the repository, so every later build must compute the same ones.
+        // Digests are stored in the repository, so every later build must compute the same digests.
         assert_eq!(digest(b"a"), 0xaf63_dc4c_8601_ec8c);
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) const RECORDING_MAX: Duration = Duration::from_secs(150);
 
 /// The time limit of a run of tests: this factor times the time without a mutant, plus a constant. `SLACK` is for processor time. `CLOCK_SLACK` is
-/// for elapsed time; it is larger, so that a busy machine does not cause a timeout.
+/// for elapsed time; it is larger than `SLACK`, so that a busy machine does not cause a timeout.
 const SLACK_TIMES: u32 = 5;
 const SLACK: Duration = Duration::from_secs(4);
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
@@ -143,8 +143,8 @@ fn record_all(place: &Place, program: &Program, longest: Duration) -> Result<Vec
     Ok(tests)
 }
 
-/// Judges a mutant by the tests that execute its place: first the quick tests, beginning with those of the mutant's crate; then the longer tests, the
-/// fastest program first.
+/// Judges a mutant by the tests that execute its place: first the quick tests, beginning with the tests of the mutant's crate; then the longer tests,
+/// the fastest program first.
 pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result<Found, String> {
     let mut runs: Vec<(bool, bool, Took, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
@@ -228,7 +228,7 @@ fn run(
     Ok((ran, took))
 }
 
-/// Reads the output of the tests until they end (`None`), one fails, or the time is over.
+/// Reads the output of the tests until the output ends (`None`), a test fails, or the time is over.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
     let lines: Receiver<String> = {

@@ -67,11 +67,11 @@ pub(super) struct Found {
     pub(super) alone: bool,
 }
 
-/// Results of earlier runs. They are stored in a file of the repository, with one line for each source file: its digest, the number of mutants of
-/// each outcome, the names of its survivors, and a letter for each mutant in the order of the source.
+/// Results of earlier runs. A file of the repository stores the results. It has one line for each source file: the digest of the file, the number of
+/// mutants of each outcome, the names of the survivors, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
     page: PathBuf,
-    /// A log of results with the tests that gave them, for people; this program does not read it.
+    /// A log of results with the tests that gave the results, for people. This program does not read the log.
     log: PathBuf,
     /// The digest and the mutants of each file: id and label.
     files: BTreeMap<String, (String, Vec<(u32, String)>)>,
@@ -81,7 +81,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Reads stored results, without those of changed files.
+    /// Reads the stored results, except the results of changed files.
     ///
     /// # Errors
     /// If a source file of a mutant cannot be read.

@@ -40,7 +40,7 @@ pub mod mutant_switch {
 /// The text of a source file with its mutants.
 pub(super) struct Switched {
     pub(super) text: String,
-    /// Byte ranges of the text, each with its mutants: an error of the compiler in a range is caused by them.
+    /// Byte ranges of the text, each with its mutants. The mutants of a range cause the errors of the compiler in this range.
     pub(super) places: Vec<(Range<usize>, Vec<u32>)>,
     /// Mutants for which no switch can be written.
     pub(super) alone: Vec<u32>,
@@ -136,7 +136,7 @@ struct Finder<'a> {
     unviable: Vec<u32>,
     /// The number of enclosing constant items and expressions; inside them no switch is possible.
     constant: u32,
-    /// Whether the enclosing match has a catch-all arm: then any other arm may be deleted.
+    /// Whether the enclosing match has a catch-all arm. If it has one, any other arm may be deleted.
     catches_all: bool,
 }
 

@@ -1,7 +1,8 @@
 //! The image for containers: an archive that is an image layout of OCI, and also has the form of the archives of `docker save`, so that every engine
 //! loads it.
 //!
-//! The image has the program, the libraries that it is linked with, and no shell. The libraries are those of the Debian that builds the program.
+//! The image has the program, the libraries that it is linked with, and no shell. The libraries come from the Debian system on which the program is
+//! built.
 
 use super::{Compression, Package, Tree, run_one, sha256, zipped};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user of the server. Engines need a number to see that it is not root.
+/// The user of the server. Engines need a number to see that the user is not root.
 const USER: u32 = 65_532;
 /// The only directory that the server writes to.
 const DATA: &str = "var/lib/enfilade";
@@ -30,7 +31,7 @@ const OF_DEBIAN: &[&str] = &["etc/os-release", "etc/ssl/certs/ca-certificates.cr
 /// Files of the package.
 const OF_PACKAGE: &[&str] = &["usr/bin/enfilade", "usr/share/doc/enfilade/copyright"];
 
-/// Directories on which engines mount file systems, and the one above the data.
+/// Directories on which engines mount file systems, and the directory above the data directory.
 const DIRECTORIES: &[&str] = &["dev", "proc", "sys", "run", "var/lib"];
 
 /// Links of the merged `/usr`: the loader of programs is `/lib64/ld-linux-x86-64.so.2`.
@@ -87,7 +88,7 @@ struct Blob {
 }
 
 impl Blob {
-    /// Puts a file into the layout, whose name is its digest.
+    /// Puts a file into the layout. The name of the file is its digest.
     fn put(blobs: &Tree, bytes: &[u8], kind: &'static str) -> Result<Self, String> {
         blobs.put("blobs/sha256/new", bytes, 0o644)?;
         let new = blobs.0.join("blobs/sha256/new");

@@ -34,7 +34,7 @@ fn in_crate(graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named: BTreeSet<&str> = BTreeSet::new();
     for circle in &circles {
-        // `circles` contains a circle once for each of its modules; it is reported only once.
+        // `circles` contains each circle once for each of its modules. Each circle is reported only once.
         if circle.iter().any(|module| !named.contains(module)) {
             let Some(first) = circle.first() else { continue };
             findings.extend(finding(graph, circle, first, circle_of));

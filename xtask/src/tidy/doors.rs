@@ -11,7 +11,7 @@ const DOORS: [(&str, &str); 4] = [
     ("crates/door-4-access", "AccessPermit"),
 ];
 
-/// The door that acts with a permit and decides nothing. It has other files.
+/// The door that acts with a permit and decides nothing. It has other files than the doors that decide.
 const ACTING: &str = "crates/door-5-content";
 
 const ROOMS: [&str; 6] = ["ask", "view", "open", "permit", "refuse", "memo"];
@@ -21,7 +21,7 @@ const FORGETFUL: [&str; 2] = ["crates/door-1-tls", "crates/door-3-datastore"];
 
 const README_LINES_MAX: usize = 12;
 
-/// Modules of `std` that doors and `facts` must not use, because they do no I/O (invariants F1 and D1).
+/// Modules of `std` that doors and `facts` must not use, because doors and `facts` do no I/O (invariants F1 and D1).
 const OUTSIDE: [&str; 9] = [
     "std::fs",
     "std::net",

@@ -18,7 +18,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
-    // No protocol depends on another one.
+    // No protocol depends on another protocol.
     ("enfilade-webdav", &["facts", "passage", "faces"]),
     ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
     ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
@@ -56,7 +56,8 @@ const ALL: [&str; 19] = [
     "testkit",
 ];
 
-/// The programs that were rebuilt to be compared with, and the one crate that may use them, also in its tests: nothing of them gets into the server.
+/// The crate with the programs that were rebuilt for comparisons, and the only crate that may use it, even in tests. So no part of these programs
+/// gets into the server.
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
@@ -280,7 +281,8 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
         });
         what.into_iter().for_each(|what| report(dependency, what));
     }
-    // Tests may use any crate but the rebuilt programs, except the tests of `facts`, on which all other crates are built.
+    // Tests may use any crate except the rebuilt programs. But the tests of `facts` may use no crate of the workspace, because all other crates
+    // depend on `facts`.
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
         let edge = is_of_house
@@ -306,7 +308,7 @@ fn check_workspace(source: &Source) -> Vec<Finding> {
     wrong.map(|(name, what)| source.finding(line_of(&source.text, name), what)).collect()
 }
 
-/// The dependencies of a crate on all machines, those of its build script included.
+/// The dependencies of a crate for all targets, including the dependencies of its build script.
 fn built_with(manifest: &Table) -> Vec<(&str, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);

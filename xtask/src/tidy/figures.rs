@@ -36,7 +36,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
         Err(why) => findings.push(of(REASONS, why)),
     }
     let history = history(root);
-    // The page uses all records except those that contain a reason not to use them.
+    // The page uses all records except records that contain a reason not to use them.
     for record in records.iter().filter(|record| record.refusal().is_none()) {
         if let Some(why) = refusal(record, history.as_ref()) {
             findings.push(of(

@@ -1,4 +1,4 @@
-//! Finds out which files of a crate import from which others. Names are resolved as by the compiler. Tests are left out.
+//! Finds out which files of a crate import from which other files. Names are resolved as by the compiler. Tests are left out.
 
 use super::Source;
 use proc_macro2::{TokenStream, TokenTree};
@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree};
 
-/// The longest chain of imports that is followed; only a program that does not compile has a longer one.
+/// The longest chain of imports that is followed; only a program that does not compile has a longer chain.
 const HOPS_MAX: usize = 32;
 
 /// The modules of one crate, the root first.
@@ -223,7 +223,7 @@ impl Module {
     }
 }
 
-/// Whether the inner module is the outer one or below it.
+/// Whether the inner module is the outer module or below it.
 fn is_within(inner: &str, outer: &str) -> bool {
     outer.is_empty()
         || inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

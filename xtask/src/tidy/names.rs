@@ -1,8 +1,8 @@
-//! Finds modules and files whose names say nothing, and crates without a comment that gives their purpose.
+//! Finds modules and files whose names do not describe a purpose, and crates without a comment that states their purpose.
 
 use super::{Finding, Source};
 
-/// Names that say nothing: a module with such a name collects unrelated code.
+/// Names that do not describe a purpose. A module with such a name collects unrelated code.
 const FORBIDDEN: [&str; 9] =
     ["util", "utils", "common", "helper", "helpers", "manager", "misc", "cache", "prelude"];
 

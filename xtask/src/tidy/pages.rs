@@ -35,7 +35,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Finds commands of a page that bash changes: outside of single quotes, it replaces `!` and the word after it by a former command.
+/// Finds commands of a page that bash changes: outside of single quotes, bash replaces `!` and the word after it by a former command.
 fn check_commands(page: &Source) -> Vec<Finding> {
     let mut is_shell = false;
     let mut findings = Vec::new();

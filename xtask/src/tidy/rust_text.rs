@@ -119,7 +119,7 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// The names of modules with files of their own that blanked text declares for tests only.
+/// The names of modules that blanked text declares for tests only, and that are in separate files.
 pub(super) fn test_modules(code: &str) -> Vec<&str> {
     let declared = code.split("#[cfg(test)]\n").skip(1).filter_map(|after| after.lines().next());
     declared

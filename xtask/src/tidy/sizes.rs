@@ -1,4 +1,4 @@
-//! Finds files and functions that are too long to be read in one go.
+//! Finds files and functions that are too long to be read at once.
 
 use super::rust_text::{functions, line_at};
 use super::{Finding, Source};

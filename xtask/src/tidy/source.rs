@@ -61,7 +61,7 @@ pub(crate) fn read(root: &Path) -> Vec<Source> {
 fn walk(root: &Path, folder: &Path, sources: &mut Vec<Source>) {
     for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
         let path = folder.join(entry.file_name());
-        // This is the type of the entry itself. A link is not followed, because it may lead out of the tree or into a loop.
+        // The type is the type of the entry itself. A link is not followed, because it may lead out of the tree or into a loop.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !SKIPPED.iter().any(|name| entry.file_name() == *name) => {
                 walk(root, &path, sources);

@@ -27,7 +27,7 @@ fn forbidden(source: &Source) -> Vec<Finding> {
     ];
     let lower = source.text.to_ascii_lowercase();
     let found = rules.iter().flat_map(|(word, why)| {
-        // Phrases also match in other case, because a sentence may begin with one.
+        // Phrases also match in other case, because a sentence may begin with a phrase.
         let phrase = word.to_ascii_lowercase();
         let places: Vec<usize> = match word.contains(' ') {
             true => words(&lower, &phrase).collect(),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The role that permits every call.
 const ADMIN: &str = "admin";
 
-/// The users and groups with the role on a scope for which sessions can be issued.
+/// The users and groups with one of the [`admin_roles`] on a scope for which sessions can be issued.
 pub(super) fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     let roles = admin_roles(view)?;
     let mut found = BTreeSet::new();
@@ -21,7 +21,7 @@ pub(super) fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The roles named `admin`, and all roles that imply one of them.
+/// The roles named `admin`, and all roles that imply a role named `admin`.
 fn admin_roles(view: &View<'_>) -> Result<BTreeSet<RoleId>, Error> {
     let rows = view.list::<NamedRole>(&[])?;
     let is_admin = |row: &NamedRole| row.name == ADMIN && row.domain.is_none();

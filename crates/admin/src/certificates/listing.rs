@@ -1,11 +1,13 @@
 //! The list of certificate files, each with its TLS options, from a directory or a crt-list.
 
+mod lookups;
+
 use super::terms::CertificateTerms;
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_of_companion, files_of_kinds, is_certificate, list, passed_over, read_text, with_companions,
+    bundles_of_companion, files_of_kinds, is_certificate, list, passed_over, read_text,
 };
-use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Line, Options, Policy};
+use enfilade_tls::{CrtList, Line, Options, Policy};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -53,7 +55,7 @@ fn listed(bad: &[BadCertificate]) -> String {
     said.join("; ")
 }
 
-/// The name of a file in a listing: without the directory `base`; the whole path in another directory.
+/// The name of a file in a listing: the name alone if the file is in the directory `base`, otherwise the whole path.
 fn name_in<'p>(base: &Path, path: &'p Path) -> &'p OsStr {
     path.file_name().filter(|_| path.parent() == Some(base)).unwrap_or(path.as_os_str())
 }
@@ -249,77 +251,5 @@ impl Listing {
             .collect();
         let names = all.into_iter().collect();
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
-    }
-
-    /// The lines of the list in any order, each with its policy. A directory has no lines.
-    pub(super) fn lines(&self) -> impl Iterator<Item = &(Line, Arc<Policy>)> {
-        self.lines.iter().flat_map(|lines| lines.of.values().flatten())
-    }
-
-    /// Whether the certificate files come from a crt-list, not from a directory.
-    pub(super) fn is_of_lines(&self) -> bool {
-        self.lines.is_some()
-    }
-
-    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs.
-    fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
-        let lines = self.lines.as_ref()?;
-        let bundle = || lines.of.get(&path.with_extension(""));
-        Some(lines.of.get(path).or_else(bundle).map_or(&[], Vec::as_slice))
-    }
-
-    /// Whether the listing contains the file.
-    pub(super) fn has(&self, path: &Path) -> bool {
-        match self.lines_of(path) {
-            Some(lines) => !lines.is_empty(),
-            None => {
-                let name = name_in(&self.base, path);
-                self.names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
-            }
-        }
-    }
-
-    /// Whether the names in the file's certificate are needed. They are not needed if every line for the file contains names.
-    pub(super) fn needs_names(&self, path: &Path) -> bool {
-        self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
-    }
-
-    /// The certificate of a file, with the default policy.
-    pub(super) fn file(&self, path: &str, version: u64, leaf: DigestedLeaf) -> CertificateFile {
-        CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
-    }
-
-    /// Appends the certificate of a file: once for a directory, or once per line of a list.
-    pub(super) fn put(&self, file: CertificateFile, digest: &Digest, into: &mut Vec<CertificateFile>) {
-        match self.lines_of(Path::new(&*file.path)) {
-            None => into.push(file),
-            Some(lines) => into.extend(
-                lines.iter().map(|(line, policy)| digest.listed(file.clone(), line, Arc::clone(policy))),
-            ),
-        }
-    }
-
-    /// Whether a crt-list line of the file has options that are not the default. Then no other certificate may be sent instead of the file's
-    /// certificate.
-    pub(super) fn is_bound(&self, path: &Path) -> bool {
-        let of = self.lines_of(path).unwrap_or_default();
-        of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())
-    }
-
-    /// Whether the whole listing depends on this file.
-    pub(super) fn rests_on(&self, path: &Path) -> bool {
-        self.lines.as_ref().is_some_and(|lines| lines.read.contains(path))
-    }
-
-    /// The directories of all files that the listing depends on.
-    pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
-        let parent = |path: &Path| path.parent().map(Path::to_owned);
-        let of_lines = self.lines.iter().flat_map(|lines| lines.of.keys().chain(&lines.read));
-        of_lines.filter_map(|path| parent(path)).chain([self.base.clone()]).collect()
-    }
-
-    /// Files that have companion files (`.key`, `.ocsp`). A change of a companion file does not change the identity of the certificate file.
-    pub(super) fn with_companions(&self) -> BTreeSet<PathBuf> {
-        with_companions(&self.directories())
     }
 }

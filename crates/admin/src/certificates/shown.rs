@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
 
 impl CertificatePlace {
-    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first one is returned. A
+    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first line is returned. A
     /// directory has no lines.
     ///
     /// # Errors

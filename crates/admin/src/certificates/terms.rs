@@ -40,7 +40,7 @@ impl CertificateTerms {
         CertificateTerms { shared: directory.map(Path::to_owned), ..self }
     }
 
-    /// The other directory, if it exists.
+    /// The directory of [`Self::with_shared`], if it exists.
     pub(super) fn shared(&self) -> impl Iterator<Item = &PathBuf> {
         self.shared.iter().filter(|shared| shared.is_dir())
     }

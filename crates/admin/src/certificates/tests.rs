@@ -60,7 +60,7 @@ fn follows_what_changes(shelf: &Shelf) {
     // If nothing changed, no file is read.
     let again = look.look_again(&first.certificates, rules, LATE).unwrap();
     assert_eq!((again.certificates.count(), again.read), (3, 0));
-    // One file is replaced, one is removed, one is added, one is not a certificate, and a usable one becomes unusable.
+    // One file is replaced, one is removed, one is added, one is not a certificate, and a usable file becomes unusable.
     shelf.write("b.pem", &["b.example", "new.example"]);
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     shelf.write("d.pem", &["d.example"]);

@@ -1,5 +1,5 @@
-//! Answers questions about certificates: whether any of them can be used, whether another certificate may be sent instead of one, and which
-//! certificate revocation lists have problems.
+//! Answers questions about certificates: whether any of them can be used, whether another certificate may be sent instead of a given certificate, and
+//! which certificate revocation lists have problems.
 
 use super::{BadCertificate, CertificateFiles};
 use enfilade_tls::Certificates;
@@ -23,7 +23,7 @@ impl CertificateFiles {
         Err(bad)
     }
 
-    /// Whether a line of the crt-list has options for this file, so that no other certificate is served instead of it.
+    /// Whether a line of the crt-list has options for this file, so that no other certificate may be sent instead of the file's certificate.
     pub fn is_bound(&self, path: &Path) -> bool {
         self.listed().is_some_and(|listing| listing.is_bound(path))
     }

@@ -28,7 +28,7 @@ pub struct DatastoreSummary {
     pub fault: Option<String>,
     /// The comment.
     pub comment: Option<String>,
-    /// The members of the fleet that may serve the datastore, if its settings name them.
+    /// The members of the fleet that may serve the datastore, if the settings of the datastore name members.
     pub home: Option<HomeMembers>,
 }
 
@@ -68,7 +68,7 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
     Ok(rows.into_iter().map(summary).collect())
 }
 
-/// The details of a datastore. If it has a quota, its content is counted, which reads the attributes of every file.
+/// The details of a datastore. If the datastore has a quota, its content is counted. The count reads the attributes of every file.
 ///
 /// # Errors
 /// When the datastore does not exist, or the facts cannot be read.

@@ -28,7 +28,8 @@ pub(super) struct Import<'c, 'v, 's> {
     view: &'v View<'s>,
     change: &'c mut Change,
     files: &'c ProxmoxFiles,
-    /// The datastores of the source; `None` if the server already follows these files. Then only passwords and realms are imported.
+    /// The datastores of the source; `None` if the server already follows the files of the source. In this case, only passwords and realms are
+    /// imported.
     stores: Option<&'c Stores>,
     passwords: Passwords<'c>,
     report: Vec<Imported>,
@@ -165,8 +166,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
-        // A line that cannot be read may take rights away that another line gives. So if a user, token or group has such a line, only roles that
-        // take rights away are imported for it.
+        // A line that cannot be read may take rights away that another line gives. So if a user, token or group has such a line, only roles that take
+        // rights away are imported for this user, token or group.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
             let there = files_of_namespace(path);
@@ -359,7 +360,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(id)
     }
 
-    /// Whether an earlier import added the realm, or found it here, and it was removed since.
+    /// Whether the realm was removed since an earlier import added it or found it on this server.
     fn is_removed_realm(&self, realm: &Realm) -> Result<bool, Error> {
         let was_here = self.passwords.earlier.has("realm", realm.as_str());
         Ok(was_here
@@ -367,8 +368,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             && self.view.get::<Name>(&NameKey::domain(realm))?.is_none())
     }
 
-    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or both have the same salted hash of a
-    /// password or of a token's secret.
+    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or the user has the same salted hash of a
+    /// password or of a token's secret as in the source.
     fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
         if self.passwords.terms.same_source {
             return Ok(true);
@@ -399,7 +400,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(self.files.hashes.hashes.get(&authid.to_proxmox()) == Some(&here))
     }
 
-    /// A user here that is not in the source, if there is one.
+    /// A user of this server that is not in the source; `None` if all users are in the source.
     fn other_user(&self) -> Result<Option<Userid>, Error> {
         let same: BTreeSet<&UserId> = self.users.values().collect();
         let (mut other, root) = (Ok(None), Userid::root_pam());
@@ -453,6 +454,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             comment,
             own_roles: true,
             mirrored: None,
+            link: None,
         };
         let by_name = NameKey::token(&owner, name);
         self.change

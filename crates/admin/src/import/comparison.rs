@@ -125,8 +125,8 @@ fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
 }
 
-/// The roles that count on a path; or, if `is_below` is set, on the paths below it that have no roles of their own. They are the roles of the deepest
-/// node with roles. If NoAccess is among them, only NoAccess counts.
+/// The roles that count on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Of the path and the paths
+/// above it, the deepest path with roles decides. If NoAccess is among its roles, only NoAccess counts.
 fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for node in path.nodes() {
@@ -251,7 +251,7 @@ mod tests {
                 "acl:1:/:ann@pbs:Admin",
                 "roles of ann@pbs on /datastore/tank",
             ),
-            // The followed files give the same roles on this path, because they propagate from the path above.
+            // The followed files give the same roles on this path, because the roles propagate from the path above.
             ("acl:1:/:ann@pbs:Admin", "acl:1:/:ann@pbs:Admin\nacl:1:/datastore/tank:ann@pbs:Admin", ""),
             // In the copy, only NoAccess counts.
             ("acl:1:/:ann@pbs:NoAccess", "acl:1:/:ann@pbs:NoAccess,Admin", ""),

@@ -1,6 +1,6 @@
-//! The list of imports: the names of the records that imports added to this store, or found in this store as records of their source. If a record in
-//! the list is no longer in the store, it was removed or revoked, and an import adds it again only with `--restore-deleted`. The list is part of the
-//! facts: it is committed together with the records that it lists, and a backup or dump contains it.
+//! The list of imports: the names of the records that imports added to this store, or found in this store as records of the source of the import. If
+//! a record in the list is no longer in the store, it was removed or revoked, and an import adds it again only with `--restore-deleted`. The list is
+//! part of the facts: it is committed together with the records that it lists, and a backup or dump contains it.
 
 use super::Imported;
 use crate::error::Error;
@@ -14,8 +14,8 @@ const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
 /// The value in the list for a record that was imported completely. The record may have been removed since.
 pub(crate) const WHOLE: &str = "{}";
-/// The value in the list for a datastore whose import has begun. Its section is possibly not yet in `datastore.cfg`. So if the datastore does not
-/// exist, the next import adds it.
+/// The value in the list for a datastore whose import has begun. The section of the datastore is possibly not yet in `datastore.cfg`. So if the
+/// datastore does not exist, the next import adds it.
 const BEGUN: &str = "{\"begun\":true}";
 
 /// How far the import of a record got.
@@ -29,7 +29,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Earlier<'f> {
     stored: BTreeMap<String, Stage>,
-    /// The names in `imported.json` of an earlier version. An import moves them to the facts.
+    /// The names in `imported.json` of an earlier version. An import moves these names to the facts.
     of_file: &'f BTreeSet<String>,
 }
 
@@ -107,7 +107,8 @@ fn name_of(key: &ExtraKey) -> String {
     String::from_utf8_lossy(&key.id).into_owned()
 }
 
-/// Whether the record of this result is put into the list: the import added it, or it is a password and the user already has one.
+/// Whether the record of this result is put into the list: the import added the record, or the record is a password and the user already has a
+/// password.
 pub(super) fn is_listed(item: &Imported) -> bool {
     let is_here = (item.left_out.is_none() && !item.is_remark) || item.has_password_here();
     is_here && LISTED.contains(&item.kind)

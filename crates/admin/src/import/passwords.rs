@@ -67,7 +67,7 @@ impl<'f> Passwords<'f> {
         self.alone(user).map(|()| hash)
     }
 
-    /// Whether an earlier import gave the user the password, or found that the user had one.
+    /// Whether an earlier import gave the user the password, or found that the user had a password.
     pub(super) fn was_given(&self, user: &Userid) -> bool {
         self.earlier.has("password", &user.to_string())
     }

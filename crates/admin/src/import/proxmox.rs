@@ -1,5 +1,5 @@
 //! Imports the content of the files of a Proxmox Backup Server once, and does not follow later edits of the files. To keep editing the files, put
-//! them into the data directory instead. Then an import from the data directory adds only realms and the passwords of `shadow.json`.
+//! them into the data directory instead. An import from the data directory adds only realms and the passwords of `shadow.json`.
 
 use super::Imported;
 use super::accounts::Import;
@@ -38,9 +38,10 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, with one exception: an existing user without a password gets the password in `shadow.json`, if it is certainly the same user. A user with
-/// a second factor gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles
-/// are left out if they would give rights on other records than in the source: on an existing datastore with another path, or to an existing user.
+/// change, with one exception: an existing user without a password gets the password in `shadow.json`, if the user is certainly the same as in the
+/// source. A user with a second factor gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store
+/// becomes read-only. Roles are left out if they would give rights on other records than in the source: on an existing datastore with another path,
+/// or to an existing user.
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
@@ -67,7 +68,7 @@ pub fn import_proxmox(
     let (mut report, mut at) = (ctx.facts.read(|view| build(view, &mut rehearsed))??, ctx.facts.at());
     if !terms.pretend {
         (report, at) = ctx.commit(&what, build)?;
-        // The file is written after the facts, because nothing undoes its change if the facts cannot be changed.
+        // The file is written after the facts, because nothing undoes the change of the file if the facts cannot be changed.
         if let Some(stores) = &stores {
             at = stores.add(ctx, &what, files.earlier())?.unwrap_or(at);
         }

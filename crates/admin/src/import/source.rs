@@ -19,7 +19,7 @@ pub struct ProxmoxTerms {
     pub pretend: bool,
     /// Whether users with a second factor in the source get their password here, although second factors are not imported.
     pub without_second_factor: bool,
-    /// Whether the operator says that an earlier import was from the same source. Then a user, token or datastore of this server counts as the
+    /// Whether the operator says that an earlier import was from the same source. If so, a user, token or datastore of this server counts as the
     /// record with the same name in the source.
     pub same_source: bool,
 }

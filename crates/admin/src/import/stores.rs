@@ -78,7 +78,7 @@ impl Stores {
         Ok(stores)
     }
 
-    /// The names for the list of imports: of the datastores that this import adds, and of those that are here already.
+    /// The names for the list of imports: of the datastores that this import adds, and of the datastores of the source that this server already has.
     pub(super) fn names(&self) -> impl Iterator<Item = (String, Stage)> {
         let new = self.imported.iter().map(|name| (name, Stage::Begun));
         new.chain(self.known.iter().map(|name| (name, Stage::Whole)))

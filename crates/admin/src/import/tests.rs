@@ -86,8 +86,8 @@ impl World {
         })
     }
 
-    /// Imports with a store that accepts only this number of changes. Returns the records that were imported, and those that were left out, each with
-    /// the reason.
+    /// Imports with a store that accepts only this number of changes. Returns the records that were imported, and the records that were left out,
+    /// each with the reason.
     fn import(&self, changes: usize) -> Result<(Vec<String>, Vec<String>), String> {
         let terms = ProxmoxTerms::default();
         let files = ProxmoxFiles::read(&FileSet::new(self.place.join("copy")), terms).unwrap();

@@ -1,4 +1,4 @@
-//! Access rules. They belong to users, and application credentials refer to them.
+//! Access rules. An access rule belongs to a user. Application credentials refer to access rules.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
@@ -39,8 +39,8 @@ fn missing(id: &AccessRuleId) -> Error {
     Error::Missing { what: "access rule", name: id.to_string(), hint }
 }
 
-/// Returns the access rules for a new application credential, each once. Rules that the owner does not have yet are added to the change. The
-/// change is committed only if the existing rules among them still exist.
+/// Returns the access rules for a new application credential, each once. Rules that the owner does not have yet are added to the change. The change
+/// is committed only if the returned rules that existed before still exist.
 pub(super) fn rules_for(
     view: &View<'_>,
     change: &mut Change,

@@ -35,12 +35,12 @@ pub struct NewApplicationCredential {
     pub rules: Vec<WantedRule>,
     /// When the credential expires, in microseconds since the epoch; 0 is never. The server rounds the time down to a full second.
     pub expires_micros: i64,
-    /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of its creator, and
-    /// ends with it.
+    /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of the creator, and
+    /// is deleted together with the creator.
     pub by: Option<CredentialId>,
     /// The description.
     pub comment: Option<String>,
-    /// A secret that the owner chose. It gets a slow hash, because it may be easy to guess.
+    /// A secret that the owner chose. The secret gets a slow hash, because it may be easy to guess.
     pub secret: Option<Secret>,
 }
 
@@ -112,6 +112,7 @@ pub fn create_application_credential(
             comment: new.comment.clone(),
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let delegation = Delegation {
             project: new.project,

@@ -33,7 +33,7 @@ pub(super) fn check_blob(row: &Blob) -> Result<(), Error> {
 /// Creates a credential.
 ///
 /// # Errors
-/// When the id or access key is taken, its user or project does not exist, or the facts cannot be changed.
+/// When the id or access key is taken, the user or project does not exist, or the facts cannot be changed.
 pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     check_blob(row)?;
     ctx.commit(&format!("credential create for {}", row.user), |view, change| {
@@ -85,7 +85,7 @@ pub fn update_blob(ctx: &ChangeContext<'_>, id: &BlobId, before: &Blob, row: &Bl
 /// Records that a passcode was used, so that nobody can use it again.
 ///
 /// # Errors
-/// When another request used it first, its credential or second factor was deleted, or the facts cannot be changed.
+/// When another request used the passcode first, the credential or the second factor of the passcode was deleted, or the facts cannot be changed.
 pub fn use_passcode(ctx: &ChangeContext<'_>, passcode: &Passcode) -> Result<(), Error> {
     ctx.commit(&format!("passcode use of {}", passcode.user()), |view, change| {
         if passcode.is_of_second_factor() {

@@ -140,8 +140,8 @@ pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, 
     Ok(project)
 }
 
-/// Sets the option `immutable` of a role, as `keystone-manage bootstrap` does by default. The API then neither changes nor deletes the role until the
-/// option is removed.
+/// Sets the option `immutable` of a role, as `keystone-manage bootstrap` does by default. Until the option is removed, the API neither changes nor
+/// deletes the role.
 fn make_immutable(ctx: &ChangeContext<'_>, id: &RoleId) -> Result<(), Error> {
     ctx.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);

@@ -99,15 +99,16 @@ impl StoredResource for Region {
                 return Err(Error::Invalid("a region cannot be in itself".to_owned()));
             }
             let row = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?;
-            // If two changes at the same time would put regions into each other, or one of them deletes a parent, the changes conflict, and the later
-            // one is built again on the result of the other.
+            // Two changes at the same time could put regions into each other, or one change could delete a parent of the other. Therefore the changes
+            // conflict, and the later change is built again on the result of the earlier change.
             claim(at.view, at.change, &parent, &row)?;
             above = row.parent;
         }
         Ok(())
     }
 
-    /// A region is deleted together with the regions in it. It is not deleted if it or a region in it has endpoints or registered limits.
+    /// A region is deleted together with the regions in it. The region is not deleted if this region or a region in it has endpoints or registered
+    /// limits.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
         let regions = view.list::<Region>(&[])?;
         let within = regions_in(&regions, id);

@@ -38,7 +38,7 @@ pub struct AddedService {
     pub is_new: bool,
 }
 
-/// Creates a service, or returns the existing one of this type and name.
+/// Creates a service, or returns the existing service of this type and name.
 ///
 /// # Errors
 /// When the facts cannot be changed.

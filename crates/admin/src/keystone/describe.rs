@@ -91,7 +91,7 @@ pub struct Catalog {
     services: Arc<Vec<CatalogService>>,
     providers: Arc<Vec<(ServiceProviderId, ServiceProvider)>>,
     filters: Arc<CatalogFilters>,
-    /// Whether any project has a filter. Only then the filters of a project are looked up.
+    /// Whether any project has a filter. If no project has a filter, no filters are looked up.
     has_filters: bool,
 }
 
@@ -261,8 +261,8 @@ pub fn catalog(source: &dyn Source, index: &Index<Catalog>, scope: &Scope) -> Re
     Ok(source.read(|view| catalog_in(view, index, scope))??)
 }
 
-/// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. `None` if the URL needs a project and the
-/// session has none: then the catalog omits the URL, as in Keystone.
+/// A URL with its placeholders (`$(project_id)s`, `%(tenant_id)s` and the like) filled in. `None` if the URL needs a project and the session has no
+/// project. In this case, the catalog omits the URL, as in Keystone.
 pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
     let mut text = String::new();
     let mut rest = url;

@@ -5,8 +5,8 @@ use crate::error::{Error, missing};
 use enfilade_facts::tables::{Domain, DomainConfig};
 use enfilade_facts::vocabulary::DomainId;
 
-/// Changes the configuration of a domain. Returns the new configuration, and whether there was one before. A configuration without options is
-/// deleted.
+/// Changes the configuration of a domain. Returns the new configuration, and whether the domain had a configuration before. A configuration without
+/// options is deleted.
 ///
 /// # Errors
 /// When the domain does not exist, `edit` refuses, or the facts cannot be changed.

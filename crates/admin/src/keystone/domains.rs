@@ -94,7 +94,7 @@ pub fn add_domain(
     })
 }
 
-/// Enables or disables a domain. Sessions of its users that were issued before it was disabled stay invalid.
+/// Enables or disables a domain. Sessions of the domain's users that were issued before the domain was disabled stay invalid.
 ///
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.
@@ -138,7 +138,7 @@ pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error>
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         forget_domain(view, change, &id, &row)
     })?;
-    // This deletes the domain's own roles, and the role assignments on the domain.
+    // The background work is done at once: it deletes the domain's own roles, and the role assignments on the domain.
     super::leaving::sweep_all(ctx)?;
     Ok(at)
 }

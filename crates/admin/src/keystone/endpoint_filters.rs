@@ -84,8 +84,8 @@ pub(super) fn take_filters_of(
 /// Adds an endpoint or a group to the catalog of a project, or removes it.
 ///
 /// # Errors
-/// When the project, the endpoint or the group does not exist, the catalog already contains the endpoint or group to add, or does not contain the one
-/// to remove, or the facts cannot be changed.
+/// When the project, the endpoint or the group does not exist, or the facts cannot be changed. When the catalog already contains the endpoint or
+/// group to add, or does not contain the endpoint or group to remove.
 pub fn set_filter(ctx: &ChangeContext<'_>, key: &EndpointFilterKey, is_so: bool) -> Result<(), Error> {
     let EndpointFilterKey { project, selected } = key;
     let (what, id) = match selected {

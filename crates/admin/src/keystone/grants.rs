@@ -18,7 +18,7 @@ pub enum On {
     System,
     /// The projects below a project, which inherit the role.
     BelowProject(ProjectId),
-    /// The projects of a domain, by its name, which inherit the role.
+    /// The projects of a domain, which inherit the role. The domain is given by name.
     BelowDomain(Realm),
 }
 
@@ -237,7 +237,7 @@ pub fn has_role_on(view: &View<'_>, user: &UserId, project: &ProjectId) -> Resul
     Ok(!enfilade_identity::roles_of(view, user, project, None)?.is_empty())
 }
 
-/// The roles that a user has on a project, by id and name: assigned, inherited and implied ones.
+/// The roles that a user has on a project, by id and name: assigned, inherited and implied roles.
 ///
 /// # Errors
 /// When the facts cannot be read.

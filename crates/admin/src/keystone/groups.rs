@@ -49,7 +49,7 @@ impl StoredResource for Group {
     }
 }
 
-/// Adds a user or group to a group, or removes it from the group.
+/// Adds a user or group to a group, or removes a member from the group.
 ///
 /// # Errors
 /// When a member to remove is not in the group, or the facts cannot be changed.

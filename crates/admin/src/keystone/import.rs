@@ -154,8 +154,8 @@ struct Taking<'a, 'v> {
     made: &'a mut Made,
 }
 
-/// What the import has added to changes but not committed. A dry run never commits, so in a dry run these are the additions to all its
-/// changes.
+/// What the import has added to changes but not committed. A dry run never commits, so in a dry run the value contains the additions of the whole
+/// import.
 #[derive(Default)]
 struct Made {
     /// The record of free SIDs that the store has, and the record after this change.
@@ -264,7 +264,7 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record, unless it exists in this store, or an earlier import added it and it was deleted here since.
+    /// Adds a record. An exception is a record that exists in this store, or that an earlier import added and that was deleted here since.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {

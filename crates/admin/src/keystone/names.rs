@@ -8,8 +8,8 @@ pub(super) fn check_role_name(name: &str) -> Result<(), Error> {
     check_name_with_blanks("role", name)
 }
 
-/// Checks a name that may begin or end with blanks, because Keystone keeps them: the name of a role, a service, an endpoint group, or a resource that
-/// has limits.
+/// Checks a name that may begin or end with blanks, because Keystone keeps these blanks: the name of a role, a service, an endpoint group, or a
+/// resource that has limits.
 pub(super) fn check_name_with_blanks(what: &str, name: &str) -> Result<(), Error> {
     let is_long = name.chars().nth(NAME_CHARS_MAX).is_some();
     if name.trim().is_empty() || is_long || name.chars().any(char::is_control) {

@@ -126,8 +126,8 @@ pub fn create_request_token(
     Ok((id, row))
 }
 
-/// Approves a request token: `user` delegates roles, by id or name, on the project of the request token. A later approval replaces an earlier one.
-/// Returns the verifier.
+/// Approves a request token: `user` delegates roles, by id or name, on the project of the request token. A later approval replaces an earlier
+/// approval. Returns the verifier.
 ///
 /// # Errors
 /// When the request token does not exist or has expired, there is no role, the user does not have a role, or the facts cannot be changed.
@@ -188,7 +188,7 @@ pub fn create_access_token(
             roles,
             expires: ctx.now.unix_seconds.saturating_add(ACCESS_SECONDS),
         };
-        // If two requests exchange the request token at the same time, the second one is refused, because the request token no longer exists.
+        // If two requests exchange the request token at the same time, the second request is refused, because the request token no longer exists.
         change.expect_same(&request, &from);
         forget_request_token(change, &from.consumer, &request);
         change.expect_present::<Consumer>(&row.consumer).expect_present::<User>(&user);

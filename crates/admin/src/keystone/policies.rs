@@ -95,8 +95,8 @@ fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> 
     }
 }
 
-/// The policy that applies to an endpoint. It is the policy of the endpoint itself, if there is one. Otherwise it is the policy of the service in the
-/// endpoint's region, or in the nearest region above. If there is none either, it is the policy of the service.
+/// The policy that applies to an endpoint: the policy of the endpoint itself, if it has a policy. Otherwise the policy of the service in the
+/// endpoint's region, or in the nearest region above that has a policy for the service. Otherwise the policy of the service.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -51,8 +51,8 @@ impl StoredResource for Project {
         put_and_end(change, id, before, self);
     }
 
-    /// A project with other projects in it is not deleted. The sessions for a deleted project end at once; the roles on it and everything bound to it
-    /// are deleted in the background.
+    /// A project with other projects in it is not deleted. The sessions for a deleted project end at once; the roles on the project, and everything
+    /// that is bound to the project, are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
         if !children_of(view, id)?.is_empty() {
             let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");

@@ -37,8 +37,8 @@ pub enum CredentialRef {
 }
 
 impl ResourceRef {
-    /// The word for the name or id that the client sent. Failed logins are counted under this word, and the log contains it. If the client sent
-    /// names, it is the word of the authid with these names ([`Authid::to_word`]). So it is the same word for every kind of login.
+    /// The word for the name or id that the client sent. Failed logins are counted under this word, and the log contains this word. If the client
+    /// sent names, the word is the word of the authid with these names ([`Authid::to_word`]). So every kind of login has the same word for a user.
     pub fn word(&self) -> Word {
         self.word_with(None)
     }
@@ -180,7 +180,7 @@ pub(crate) fn userid_of(view: &View<'_>, user: &UserId) -> Result<Option<Userid>
     Ok(Userid::new(&user.name, domain.name).ok())
 }
 
-/// An authid that no user has. For the same request it is always the same.
+/// An authid that no user has. The same text of a request always gives the same authid.
 fn nobody(said: &str, is_credential: bool) -> Authid {
     let digest = KeyMaker::new(&MemoSeed(*b"enfilade nobody1"), "nobody").bytes(said.as_bytes()).key();
     let name = u128::from_be_bytes(digest.as_choice());

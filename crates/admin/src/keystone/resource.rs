@@ -47,8 +47,8 @@ pub struct Saving<'s, 'v, R: Row> {
     pub(super) limit_model: LimitModel,
 }
 
-/// Claims a record for a change. If two changes claim the same record at the same time, they conflict, and the later one is built again. The record
-/// itself does not change.
+/// Claims a record for a change. If two changes claim the same record at the same time, the changes conflict, and the later change is built again.
+/// The record itself does not change.
 pub(super) fn claim<R: Row>(
     view: &View<'_>,
     change: &mut Change,
@@ -207,7 +207,7 @@ pub fn delete<R: StoredResource>(ctx: &ChangeContext<'_>, id: &R::Key) -> Result
     Ok(at)
 }
 
-/// Writes a record that sessions depend on. If the new record grants less than the old one, the sessions that depend on it end.
+/// Writes a record that sessions depend on. If the new record grants less than the old record, the sessions that depend on the record end.
 pub(super) fn put_and_end<R: Ends>(change: &mut Change, id: &R::Key, before: Option<&R>, row: &R) {
     match before {
         Some(before) => change.replace(id, before, row),

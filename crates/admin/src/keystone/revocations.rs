@@ -47,8 +47,8 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
-    // This change counts as a change of an administrator, because nobody can log in without it. So it may use the space that is kept free for
-    // administrators. The server moves the horizon about once per minute.
+    // This change counts as a change of an administrator, because nobody could log in if this change were refused. So it may use the space that is
+    // kept free for administrators. The server moves the horizon about once per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None };
     let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
@@ -59,9 +59,9 @@ pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, C
 const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
-/// `expired_seconds` ago, so that services can no longer validate them. The purge relies only on time that has certainly passed ([`Passed`]). So no
-/// mark that is still needed is deleted if the wall clock is temporarily ahead. Once the mark of a token may be deleted, the token counts as expired,
-/// even if the clock is set back.
+/// `expired_seconds` ago, so that services can no longer validate these tokens. The purge relies only on time that has certainly passed ([`Passed`]).
+/// So no mark that is still needed is deleted if the wall clock is temporarily ahead. Once the mark of a token may be deleted, the token counts as
+/// expired, even if the clock is set back.
 ///
 /// The purge reads marks in the order of their ends, and stops at the first mark that is still needed. Only the first purge of a store reads all
 /// marks.
@@ -114,7 +114,7 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Indexes all marks by their ends, also those that were set before format 4. Records that all marks are indexed, so that later purges skip this
+/// Indexes all marks by their ends, also the marks that were set before format 4. Records that all marks are indexed, so that later purges skip this
 /// step.
 fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {

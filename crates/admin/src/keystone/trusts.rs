@@ -31,7 +31,7 @@ pub struct NewTrust {
     /// The parent trust, if a session of the parent trust creates the new trust, so that the new trust redelegates the parent trust.
     pub parent: Option<TrustId>,
     /// The application credential, if a session of an application credential creates the trust. The trust is limited to the rights of that
-    /// credential, and ends with it.
+    /// credential, and is deleted together with it.
     pub by: Option<CredentialId>,
 }
 
@@ -102,8 +102,8 @@ pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
     Ok(())
 }
 
-/// Limits a redelegated trust to the trust `from` that it redelegates. If the new trust would lend more than `from`, it is refused. If it would end
-/// later than `from`, its end is moved to the end of `from`.
+/// Limits a redelegated trust to the trust `from` that it redelegates. If the new trust would lend more than `from`, the new trust is refused. If the
+/// new trust would end later than `from`, its end is moved to the end of `from`.
 pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
     let is_less = from.redelegations > trust.redelegations
         && (from.trustor, from.project) == (trust.trustor, trust.project)

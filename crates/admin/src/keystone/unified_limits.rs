@@ -65,7 +65,8 @@ fn unless_used(
             "the registered limit {id} cannot be changed or deleted: limits of projects or domains belong to it; delete these limits first"
         )));
     }
-    // If a limit that belongs to it is created at the same time, that change claims the registered limit, too, so the changes conflict.
+    // If a limit that belongs to the registered limit is created at the same time, that change also claims the registered limit, so the two changes
+    // conflict.
     claim(view, change, id, row)
 }
 
@@ -179,7 +180,8 @@ impl StoredResource for Limit {
         let mut known = Known::new(at.view);
         known.set(self)?;
         known.fits(at.limit_model, &registered, self)?;
-        // If two limits of one resource change at the same time, the changes conflict, and the later one is checked again on the result of the other.
+        // If two limits of one resource change at the same time, the changes conflict, and the later change is checked again on the result of the
+        // earlier change.
         claim(at.view, at.change, &self.registered, &registered)
     }
 
@@ -338,7 +340,7 @@ pub fn update_limit(
     })
 }
 
-/// Whether a limit allows more than another.
+/// Whether a limit allows more than the limit `bound`.
 fn exceeds(limit: i32, bound: i32) -> bool {
     bound != UNLIMITED && (limit == UNLIMITED || limit > bound)
 }

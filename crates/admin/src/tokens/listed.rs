@@ -33,7 +33,7 @@ pub struct TokenSummary {
     pub limited_to: Option<String>,
     /// Whether the token is an application credential whose sessions may create credentials and trusts.
     pub unrestricted: bool,
-    /// The application credential with which this one was created.
+    /// The application credential with which this token was created.
     pub created_with: Option<String>,
     /// Whether the token is mirrored from `user.cfg` and `token.shadow`.
     pub is_mirrored: bool,
@@ -56,6 +56,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
                 Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
                     enfilade_identity::check_hash(hash).err().map(|why| why.to_string())
                 }
+                Verifier::Missing if token.link.is_some() => None,
                 Verifier::Missing => Some("the token has no hash".to_owned()),
                 Verifier::Keyed(_) | Verifier::Certificate(_) => None,
             };
@@ -101,8 +102,7 @@ fn checked_by(verifier: &Verifier) -> String {
 /// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, it already contains the name of the
-        // owner.
+        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, `owner` already contains the name.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let tokenid = |token: &Credential| match owner {
             Some(owner) => Authid { user: owner.clone(), token: Some(token.name.clone()) }.to_string(),
@@ -141,7 +141,9 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
                 checked_by: checked_by(&token.verifier),
             })
         };
-        let mut tokens = ids.into_iter().map(summary).collect::<Result<Vec<_>, Error>>()?;
+        // Links have a list of their own.
+        let tokens = ids.into_iter().filter(|(_, token)| token.link.is_none());
+        let mut tokens = tokens.map(summary).collect::<Result<Vec<_>, Error>>()?;
         tokens.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
         Ok(tokens)
     })?

@@ -1,8 +1,8 @@
 //! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
 //! and digest are in base64 without padding. In hashes of the second form, Keystone before 30 (which used passlib) wrote `.` instead of `+`.
 //!
-//! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are those of a bcrypt hash of cost `r`. The input of bcrypt is not the secret, but
-//! the HMAC-SHA-256 of the secret, in base64. The key of the HMAC is the salt.
+//! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are the salt and the digest of a bcrypt hash of cost `r`. The input of bcrypt is
+//! not the secret, but the HMAC-SHA-256 of the secret, in base64. The key of the HMAC is the salt.
 
 use super::HashRefused;
 use aws_lc_rs::constant_time::verify_slices_are_equal;

@@ -1,8 +1,8 @@
 //! Assertions: short-lived JSON Web Tokens (RFC 7519) with which an application learns who the visitor is. They are signed with Ed25519 (RFC 8037).
 //!
-//! The key of assertions is derived from a Fernet key. So it changes with each rotation of the Fernet keys, and all servers with the same Fernet keys
-//! make the same signatures. The public key of the staged key is published, too, so that an application has a key before the first assertion is
-//! signed with it.
+//! The key of assertions is derived from a Fernet key. So the key of assertions changes with each rotation of the Fernet keys, and all servers with
+//! the same Fernet keys make the same signatures. The public key that belongs to the staged key is published, too. So an application has this public
+//! key before the first assertion is signed with the matching private key.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -25,7 +25,7 @@ pub struct AssertionPublicKey {
 }
 
 impl AssertionKey {
-    /// The key with this seed. `None` if the library refuses it.
+    /// The key with this seed. `None` if the library refuses the seed.
     pub(super) fn of(seed: &[u8; 32]) -> Option<Self> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).ok()?;
         let x = URL_SAFE_NO_PAD.encode(pair.public_key());

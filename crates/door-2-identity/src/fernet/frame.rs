@@ -69,7 +69,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     }
     let issued_at = u64::from_be_bytes(*issued_at);
     let context = DecryptionContext::Iv128(FixedLength::from(iv));
-    // The library refuses an empty ciphertext, and a ciphertext whose length is not a multiple of the block size.
+    // The library refuses an empty ciphertext, and a ciphertext with a length that is not a multiple of the block size.
     let payload = key.decrypting.decrypt(encrypted, context).map_err(|_| NotOurs)?;
     Ok(Opened { issued_at, payload, key: key.index })
 }

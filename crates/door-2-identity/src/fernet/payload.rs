@@ -145,7 +145,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // Only the id of a domain has no tag that says whether the id is a UUID or text.
+            // Every other id has a tag for UUID or text. The id of a domain has no such tag.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             7 => Scope::AccessToken { project: from.id()?, token: from.id()? },
@@ -203,7 +203,7 @@ impl Scope<'_> {
     }
 }
 
-/// Reads MessagePack (spec 2.0). A value whose length exceeds the rest of the payload is malformed.
+/// Reads MessagePack (spec 2.0). A value with a length that exceeds the rest of the payload is malformed.
 struct Reader<'p>(&'p [u8]);
 
 impl<'p> Reader<'p> {

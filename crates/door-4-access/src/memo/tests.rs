@@ -26,6 +26,7 @@ fn the_weight_of_roles_contains_every_list_and_text() {
         to: vec![who.clone(); 3],
         of_token: None,
         of_project: vec![text(7)],
+        only: None,
     };
     let weight = 2 * size_of::<Role>() + 10 + 3 * size_of::<Who>() + of_text + 7;
     assert_eq!(plain().heap_bytes(), weight);

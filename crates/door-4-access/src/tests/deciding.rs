@@ -70,7 +70,7 @@ fn roles_as_acl_cfg_resolves_them() {
         ),
         ("/datastore/tank alice DatastoreReader-", "a", "no role"),
         (
-            // The roles on a deeper node replace the roles on a higher node, even if they grant less.
+            // The roles on a deeper node replace the roles on a higher node, even if the roles on the deeper node grant less.
             "/datastore/tank alice DatastoreAdmin\n/datastore/tank/a staff DatastoreReader",
             "a/b",
             "role DatastoreReader assigned to group @staff@local on /datastore/tank/a",

@@ -259,8 +259,8 @@ fn what_was_lent_lends_no_more() {
     let more = ["member".to_owned(), ADMIN.to_string()];
     let named_more = ["admin".to_owned()];
     let about = |user| About { user, ..About::default() };
-    // Columns: a session in person; of an unrestricted application credential; of a restricted application credential; of a key that an unrestricted
-    // application credential made; of a user's EC2 key; of an application credential with access rules.
+    // The columns are six sessions: of the user in person; of an unrestricted application credential; of a restricted application credential; of a
+    // key that an unrestricted application credential made; of a user's EC2 key; of an application credential with access rules.
     let cases: [(&str, Lending, About<'_>, [bool; 6]); 17] = [
         ("own sessions", Lending::Sessions, about(own), [true, true, true, true, true, true]),
         ("sessions of another", Lending::Sessions, about(other), [true, true, true, true, true, false]),

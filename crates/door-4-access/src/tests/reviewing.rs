@@ -9,7 +9,8 @@ use enfilade_identity::Principal;
 
 const POWER: &str = "/datastore/tank staff DatastorePowerUser";
 
-/// A review shows the rights that a request would get. A directory can withhold rights of its ACL, and the parent directory can add a right.
+/// A review shows the rights that a request would get. On a directory, the rules of the datastore can withhold the right to add files, although the
+/// ACL grants it. The ACL of the parent directory can add the right to delete.
 #[test]
 fn a_review_shows_what_the_directories_give_and_withhold() {
     let facts = Facts::of(POWER);

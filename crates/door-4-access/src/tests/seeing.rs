@@ -317,8 +317,8 @@ proptest! {
         let directory = if in_root { StorePath::root() } else { path("dir") };
         let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
         let seen = case(&facts, &who, |case| case.see(&directory, &children)).unwrap();
-        // The listing and the single requests below share a memo. So the listing must remember results that are right for the requests, and the
-        // requests results that are right for the listing.
+        // The listing and the single requests below share a memo. So the results that the listing remembers must be right for the requests, and the
+        // results that the requests remember must be right for the listing.
         let shared = memo();
         let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);
@@ -411,7 +411,7 @@ proptest! {
         let full = format!("/datastore/tank/{at}");
         let slow = reference::roles(&kept(&rows), &alice(), full.trim_end_matches('/'));
         prop_assert_eq!(&fast, &slow);
-        // With a token that has roles of its own: the token's roles count, but only as far as the owner's roles grant the same.
+        // With a token that has roles of its own: the token's roles count, but only as far as the owner's roles grant the same rights.
         let (own, by_token, kinds) = case(&facts, &token_of_alice(), |case| {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
             let resolved = case.roles(&path).unwrap();

@@ -143,7 +143,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         &|| std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o600)).unwrap(),
         &|| std::fs::remove_file(&link).unwrap(),
         &|| {
-            // The new file usually gets the inode number of the removed one.
+            // The new file usually gets the inode number of the removed file.
             std::fs::remove_file(&file).unwrap();
             scratch.write("file", "another");
         },

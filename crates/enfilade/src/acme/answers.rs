@@ -24,7 +24,7 @@ pub(crate) struct Answers {
     data: PathBuf,
     http: PathBuf,
     tls: PathBuf,
-    /// The answers of the fleet that are in the directories; `None` before the directories were compared for the first time.
+    /// The answers of the fleet that are in the directories; `None` until the directories were written for the first time.
     given: Mutex<Option<Vec<enfilade_fleet::Answer>>>,
 }
 

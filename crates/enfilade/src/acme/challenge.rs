@@ -22,7 +22,7 @@ impl Challenge {
         }
     }
 
-    /// The part of the id of an answer in a fleet, and the name of the directory of answers.
+    /// The first part of the id that an answer has in a fleet.
     pub(super) fn directory(self) -> &'static str {
         match self {
             Challenge::Http => "http-01",

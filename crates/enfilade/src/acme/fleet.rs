@@ -1,4 +1,5 @@
-//! Orders in a fleet. One member orders the certificate, all members answer the challenges, and all members get the certificate.
+//! Orders in a fleet. The order of a certificate is a record with a lease in etcd. Only the member that has the order may obtain the certificate from
+//! the authority. All members answer the challenges, and all members get the certificate.
 
 use super::challenge::Challenge;
 use super::{Record, bundle};
@@ -113,7 +114,7 @@ impl Taken<'_> {
         }
     }
 
-    /// Gives all members the answer to a challenge. Returns its id.
+    /// Gives all members the answer to a challenge. Returns the id of the answer.
     pub(super) async fn answer(&self, kind: Challenge, of: &str, value: &[u8]) -> anyhow::Result<String> {
         let id = format!("{}/{of}", kind.directory());
         let is_put = self.fleet.log.put_answer(&self.order, &id, value).await?;

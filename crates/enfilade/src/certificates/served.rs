@@ -1,4 +1,4 @@
-//! Replaces the served certificates at run time. The changes are made one after the other. Each change publishes a new snapshot.
+//! Replaces the served certificates at run time. Only one thread at a time makes a change. Each change publishes a new snapshot.
 
 use super::told::{TOLD_MAX, described, how_to_add, unusable, warn};
 use super::{Keeper, tell};

@@ -16,7 +16,7 @@ use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
 /// Each kind of credential or trust with which a user can log in: the key in JSON, the name in the singular, and the name in the plural.
-pub(super) const KINDS: [(WayKind, &str, &str, &str); 8] = [
+pub(super) const KINDS: [(WayKind, &str, &str, &str); 9] = [
     (WayKind::Password, "passwords", "password", "passwords"),
     (WayKind::ApiToken, "api_tokens", "API token", "API tokens"),
     (WayKind::ClientCertificate, "client_certificates", "client certificate", "client certificates"),
@@ -30,6 +30,7 @@ pub(super) const KINDS: [(WayKind, &str, &str, &str); 8] = [
     (WayKind::TrustFromAnother, "trusts_from_others", "trust from another user", "trusts from other users"),
     (WayKind::TrustToAnother, "trusts_to_others", "trust to another user", "trusts to other users"),
     (WayKind::OAuthAccessToken, "oauth_access_tokens", "OAuth access token", "OAuth access tokens"),
+    (WayKind::Link, "links", "link", "links"),
 ];
 
 pub(super) fn name_of(kind: WayKind) -> &'static str {

@@ -26,7 +26,7 @@ use std::path::Path;
 
 pub(super) fn run(installation: &Installation, command: &Backup, json: bool) -> anyhow::Result<()> {
     let target = target(command)?;
-    // To read the ACLs of files, the command needs the datastores. So it opens a `Home`. Without ACLs, the command opens only the store (LMDB).
+    // To read the ACLs of files, the command needs the datastores. So it opens a `Home`. Without `--acls`, the command opens only the store (LMDB).
     let made = match command.acls {
         true => {
             let home = Home::open(installation.clone(), Use::Command)?;

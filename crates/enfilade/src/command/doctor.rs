@@ -406,7 +406,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not checked by a server since the machine started".to_owned(),
     };
-    // In a fleet, the server of a member reads the member's files, and the changes go through the log.
+    // In a fleet, this command does not read the edited files: the server of the files member reads the files, and the changes go through the log.
     if !lmdb.is_replica()
         && let Err(why) = crate::look::look(lmdb, lmdb, &mut Mirror::new(set.clone()))
     {

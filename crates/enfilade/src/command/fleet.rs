@@ -79,7 +79,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = log(config, at.store)?;
     let begun = wait_for(async {
         let begun = match log.begin(at.revision, state).await {
-            // An earlier `init` may have ended here.
+            // An earlier `init` may have been interrupted after it began the log.
             Err(why @ LogError::NotOurs { .. }) => {
                 let found = log.head().await;
                 match found.is_ok_and(|head| (head.at, head.state) == (at, state)) {
@@ -100,7 +100,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
         }
         return Err(why.into());
     }
-    // These certificates are left over from an earlier fleet.
+    // The data directory may contain shared certificates of an earlier fleet. The new fleet gets them.
     let certificates = CertificatesOfFleet::new(&installation.data, config, at.store);
     let shared = certificates.call(async |log| certificates.share_held(log).await);
     if let Err(why) = shared {
@@ -292,7 +292,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
-        // Now no member commits changes of edited files. But until its earlier proofs have ended, the member `before` may still serve the datastores.
+        // Now no member commits changes of edited files. But the member `before` may still serve the datastores until its last proof has ended.
         let (began, wait) = (clock::now().tick_millis, (delta + delta / 10).as_millis());
         while u128::from(clock::now().tick_millis.saturating_sub(began)) < wait {
             std::thread::park_timeout(LOOK);
@@ -379,7 +379,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
         "this machine does not have all changes of the log: start the server of this machine, so that it applies all changes, stop the server, and \
          run this command again"
     );
-    // The keys are in etcd, and the log in etcd ends now.
+    // The newest keys are fetched from etcd first, because the log in etcd ends now.
     KeysOfFleet::new(&installation.data, &installation.config, head.at.store).fetch()?;
     let log = log_of(installation, &lmdb)?;
     drop(lmdb);

@@ -1,6 +1,7 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
+use super::datastore_names::DatastoreNames;
 use super::fleet::{EtcdUrls, LogPrefix, MemberAddress, MemberName, ProofMillis};
 use super::url_origin::UrlOrigin;
 use super::values::{
@@ -211,6 +212,16 @@ keys! {
     datastores: Datastores, "datastore.md" {
         /// The directories below which datastores can be created over HTTP.
         roots: Option<Roots>, "`datastores` in the data directory", Restart;
+    }
+    /// The console, and the trash for the files that are deleted in it.
+    console: Console, "console.md#trash" {
+        /// Serve the console. Without the console, the addresses below `/console/` do not exist, and browsers get the list of versions at `/`.
+        enabled: bool = true, Restart;
+        /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. Then items
+        /// that are in the trash stay there until users remove them.
+        trash_days: AtMost<36_500> = AtMost::of(30), Restart;
+        /// The datastores without a trash: in these datastores the console deletes files at once.
+        no_trash: Option<DatastoreNames>, "all datastores have a trash", Restart;
     }
     /// Decisions for proxies of another make (`enfilade integrate`).
     decisions: Decisions, "applications.md" {

@@ -284,6 +284,25 @@ fn rules_for_passwords_can_be_set() {
 }
 
 #[test]
+fn the_trash_can_be_set() {
+    let of = |text: &str| of(&format!("[console]\n{text}"), &[]).map(|config| config.console.trash());
+    assert_eq!((of("").unwrap().days, of("trash_days = 0").unwrap().days), (30, 0));
+    for list in ["['a-store', 'main']", "'main, a-store'"] {
+        let names: Vec<String> =
+            of(&format!("no_trash = {list}")).unwrap().without.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a-store", "main"], "{list}");
+    }
+    for (text, why) in [
+        ("trash_days = 36501", "expected 0 to 36500"),
+        ("no_trash = ['a/b']", "`a/b` is not the name of a datastore"),
+        ("no_trash = 1", "expected a list of datastores"),
+    ] {
+        let said = format!("{:#}", of(text).unwrap_err());
+        assert!(said.starts_with("line 2: ") && said.contains(why), "{text}: {said}");
+    }
+}
+
+#[test]
 fn what_waits_for_a_restart_is_named() {
     let before = of("", &[]).unwrap();
     for (text, expected) in [
@@ -302,7 +321,7 @@ fn what_waits_for_a_restart_is_named() {
 /// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that its change needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
-    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[decisions]\nlisten='unix:/d'\nusers='a'\nsign_in='https://a.example'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16\n[privileges]\nhelper='/h'\n[fleet]\netcd='http://127.0.0.1:2379'\nname='a'\nlisten='127.0.0.1:8444'\nstrict=true\nca='/ca'\ncertificate='/c'\nkey='/k'", &[]).unwrap();
+    let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[decisions]\nlisten='unix:/d'\nusers='a'\nsign_in='https://a.example'\n[datastores]\nroots='/r'\n[console]\nno_trash='main'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16\n[privileges]\nhelper='/h'\n[fleet]\netcd='http://127.0.0.1:2379'\nname='a'\nlisten='127.0.0.1:8444'\nstrict=true\nca='/ca'\ncertificate='/c'\nkey='/k'", &[]).unwrap();
     let table = toml::Table::try_from(config).unwrap();
     let keys = table.iter().flat_map(|(section, value)| {
         value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -1,5 +1,5 @@
 //! The files and ports that a server may open (Landlock). The restrictions are set before the server opens its store and starts its first thread. The
-//! reason: the kernel restricts only the calling thread, and the threads that it starts later.
+//! reason: the kernel restricts only the calling thread, and the threads that the calling thread starts later.
 
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};

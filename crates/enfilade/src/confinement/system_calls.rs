@@ -1,5 +1,5 @@
-//! The system calls that a server may make after its start (seccomp). A call that is in neither list fails with ENOSYS, as on a kernel without this
-//! call. Then the C library uses an older call instead.
+//! The system calls that a server may make after its start (seccomp). There is a list of allowed calls, and a list of calls that end the process. A
+//! call that is in neither list fails with ENOSYS, as on a kernel without this call. Then the C library uses an older call instead.
 
 use rustix::io::Errno;
 use seccompiler::{

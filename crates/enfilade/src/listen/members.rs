@@ -14,7 +14,8 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-/// The maximum time until a new process is known. A process registers before it connects.
+/// How long a new connection may wait until this server has learned from etcd that the connecting process is registered. A process registers before
+/// it connects.
 const KNOWN: Duration = Duration::from_secs(3);
 
 /// Serves registered processes of other members. A connection ends when its process is not registered any more.

@@ -131,7 +131,7 @@ impl Stream {
     }
 
     /// Disables Nagle's algorithm. Responses are written in large pieces, so the algorithm would only delay the last piece. A Unix socket does not
-    /// use it.
+    /// use Nagle's algorithm.
     pub(super) fn set_nodelay(&self) {
         if let Stream::Tcp(stream, _) = self {
             let _ = stream.set_nodelay(true);

@@ -2,13 +2,16 @@
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
-use crate::page::{command, csrf_field, empty, time};
+use crate::page::{command, csrf_field, empty, part, time};
 use enfilade_admin::{SignInSummary, end_sign_in, sign_ins_of};
 use enfilade_faces::browser::{failure_of_change, redirect};
 use enfilade_faces::{Answer, Failure, blocking_failure};
 use enfilade_facts::vocabulary::{Privileges, shell_word};
 use enfilade_passage::{Lending, audit_id_to_text};
 use maud::{Markup, html};
+
+/// The most sessions on a page.
+const ROWS: usize = 50;
 
 /// The part of the page about sessions.
 pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
@@ -19,6 +22,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
     let found = found.await?;
     let own = click.visit.identity().session().map(|session| session.claim.audit.own);
     let user = click.user().to_string();
+    let (shown, pages) = part(&found, ROWS, "sessions", click.asked("sessions"));
     Ok(html! {
         section.card aria-labelledby="sessions" {
             div.card-head {
@@ -33,10 +37,11 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
                             th scope="col" { "Signed in to" } th scope="col" { "Since" } th.wide scope="col" { "Until" }
                             th scope="col" { span.hide-text { "Actions" } }
                         } }
-                        tbody { @for session in &found { (line(click, session, own == Some(session.audit))) } }
+                        tbody { @for session in shown { (line(click, session, own == Some(session.audit))) } }
                     }
                 }
             }
+            (pages)
             div.pad { (command(&[format!("enfilade session end {}", shell_word(&user))])) }
         }
     })

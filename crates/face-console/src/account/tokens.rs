@@ -2,7 +2,7 @@
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
-use crate::page::{command, csrf_field, empty, time, time_or_never};
+use crate::page::{command, csrf_field, empty, part, time, time_or_never};
 use crate::section::Section;
 use enfilade_admin::{NewToken, Target, TokenSummary, TokenTerms};
 use enfilade_faces::browser::redirect;
@@ -27,6 +27,9 @@ fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     click.permit(PATH, Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
 }
 
+/// The most tokens on a page.
+const ROWS: usize = 100;
+
 async fn all(click: &mut Click<'_>) -> Result<Vec<TokenSummary>, Failure> {
     let user = click.user();
     click.permit(PATH, Privileges::SYS_AUDIT, Lending::Reads, Some(&user))?;
@@ -43,6 +46,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
     let tokens = all(click).await?;
     let now = click.now();
     let user = click.user().to_string();
+    let (shown, pages) = part(&tokens, ROWS, "tokens", click.asked("tokens"));
     Ok(html! {
         section.card aria-labelledby="tokens" {
             div.card-head {
@@ -61,10 +65,11 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
                             th scope="col" { "Token" } th scope="col" { "Roles" } th.wide scope="col" { "Created" }
                             th scope="col" { "Expires" } th scope="col" { span.hide-text { "Actions" } }
                         } }
-                        tbody { @for token in &tokens { (line(click, token, now)) } }
+                        tbody { @for token in shown { (line(click, token, now)) } }
                     }
                 }
             }
+            (pages)
             div.pad { (command(&[format!("enfilade token list {}", shell_word(&user))])) }
         }
     })

@@ -18,7 +18,8 @@ const READ_MAX: u64 = 5_000;
 /// The newest entries that match the filter.
 struct Log {
     entries: Vec<(u64, LogEntry)>,
-    /// The revision after which the next page ends.
+    /// The value of `before` in the link to the next page. The next page contains only changes with earlier revisions. `None` if this is the last
+    /// page.
     next: Option<u64>,
 }
 

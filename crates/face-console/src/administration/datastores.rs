@@ -5,7 +5,7 @@ use crate::icons::Icon;
 use crate::page::{bytes, command, csrf_field, empty};
 use crate::section::Section;
 use enfilade_admin::{DatastoreEdit, DatastoreSummary};
-use enfilade_faces::browser::failure_of_change;
+use enfilade_faces::browser::{failure_of_change, url};
 use enfilade_faces::{Answer, Failure, RequestError, blocking_failure};
 use enfilade_facts::vocabulary::{DatastoreName, Privileges};
 use enfilade_passage::{AdminPermit, Lending, Usage};
@@ -14,6 +14,11 @@ use maud::{Markup, html};
 /// The maintenance modes that the form offers.
 const MODES: [(&str, &str); 3] =
     [("none", "in use"), ("read-only", "read only"), ("offline", "closed for everybody")];
+
+/// The most datastores on a page: the server asks the file system of each of them.
+const ROWS: usize = 20;
+/// The most datastores for which a page asks door 4.
+const EXAMINED_MAX: usize = 1_000;
 
 /// A datastore, and its state.
 struct Row {
@@ -32,11 +37,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let all = blocking_failure(click.visit.share(), move || {
         enfilade_admin::list_datastores(faces.house().source()).map_err(failure_of_change)
     });
-    let mut seen: Vec<(DatastoreSummary, AdminPermit)> = Vec::new();
-    for summary in all.await? {
-        let permit = click.permit(&path(&summary.name), Privileges::DATASTORE_AUDIT, Lending::Reads, None);
-        seen.extend(permit.ok().map(|permit| (summary, permit)));
-    }
+    let (seen, next) = page_of(click, all.await?);
     let faces = click.faces.clone();
     let rows = blocking_failure(click.visit.share(), move || {
         let house = faces.house();
@@ -56,9 +57,31 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             div.card { (empty(Icon::Store, "No datastore", &html! { "You may see the state of no datastore." })) }
         }
         @for row in &rows { (card(click, row)) }
+        @if let Some(next) = next {
+            nav.pages aria-label="Pages" { span {} a rel="next" href=(url("", &[("after", next.as_str())])) { "Next page" } }
+        }
         (command(&["enfilade datastore list".to_owned(), "enfilade datastore create NAME --path PATH".to_owned()]))
     };
     Ok(click.page(Section::Datastores, "Datastores", &content))
+}
+
+/// The datastores of the page that the query names, with the permits for their state. Also returns the name after which the next page begins.
+fn page_of(
+    click: &mut Click<'_>,
+    all: Vec<DatastoreSummary>,
+) -> (Vec<(DatastoreSummary, AdminPermit)>, Option<DatastoreName>) {
+    let after = click.asked("after").to_owned();
+    let rest = all.into_iter().filter(|summary| summary.name.as_str() > after.as_str());
+    let (mut seen, mut last) = (Vec::new(), None);
+    for (examined, summary) in rest.enumerate() {
+        if seen.len() >= ROWS || examined >= EXAMINED_MAX {
+            return (seen, last);
+        }
+        last = Some(summary.name.clone());
+        let permit = click.permit(&path(&summary.name), Privileges::DATASTORE_AUDIT, Lending::Reads, None);
+        seen.extend(permit.ok().map(|permit| (summary, permit)));
+    }
+    (seen, None)
 }
 
 fn card(click: &Click<'_>, Row { summary, usage, readers, writers }: &Row) -> Markup {

@@ -81,7 +81,7 @@ fn form(click: &Click<'_>) -> Markup {
     }
 }
 
-/// A table of roles. If there is a token for forms, each row has a button.
+/// A table of roles. If `csrf` is given, each row has a button that removes the role.
 pub(super) fn table(rows: &[AssignmentSummary], csrf: Option<&str>) -> Markup {
     html! {
         table {

@@ -36,6 +36,10 @@ if (picker) {
   const csrf = document.getElementById("content").dataset.csrf;
   const list = document.getElementById("uploads");
 
+  const PIECE = 8 << 20;
+  const WHOLE_MAX = 2 * PIECE;
+  const TRIES_MAX = 8;
+  const MAY_RETRY = [0, 408, 503];
   const WORDS = {
     403: "you may not write here",
     405: "a folder has this name",
@@ -63,17 +67,49 @@ if (picker) {
     return { item, bar, state };
   }
 
-  function put(url, file, isNew, shown) {
+  function ask(method, url, body, isNew, sent) {
     return new Promise((resolve) => {
       const request = new XMLHttpRequest();
-      request.upload.onprogress = (event) => { if (event.lengthComputable) shown.bar.value = event.loaded / event.total; };
+      request.upload.onprogress = (event) => sent(event.loaded);
       request.onload = () => resolve({ status: request.status, text: request.responseText });
       request.onerror = () => resolve({ status: 0, text: "the connection was lost" });
-      request.open("PUT", url);
+      request.open(method, url);
       request.setRequestHeader("X-Csrf-Token", csrf);
       if (isNew) request.setRequestHeader("If-None-Match", "*");
-      request.send(file);
+      request.send(body);
     });
+  }
+
+  function put(url, file, isNew, shown) {
+    if (file.size > WHOLE_MAX) return putInPieces(url, file, isNew, shown);
+    return ask("PUT", url, file, isNew, (bytes) => { shown.bar.value = bytes / Math.max(file.size, 1); });
+  }
+
+  // A large file is sent in pieces. After a broken connection the upload goes on, and also after a reload, if the user chooses the same file again.
+  async function putInPieces(url, file, isNew, shown) {
+    const to = url.replace("/console/files/", "/console/uploads/");
+    let failed = { status: 0, text: "the connection was lost" };
+    for (let failures = 0; failures < TRIES_MAX; failures += 1) {
+      if (failures > 0) {
+        shown.state.textContent = "waiting for the connection";
+        await new Promise((resolve) => { setTimeout(resolve, 500 * 2 ** failures); });
+      }
+      failed = await ask("PUT", `${to}?bytes=${file.size}&modified=${file.lastModified}`, null, isNew, () => {});
+      if (MAY_RETRY.includes(failed.status)) continue;
+      if (failed.status !== 200) return failed;
+      const [name, received] = failed.text.split(" ");
+      let at = Number(received);
+      for (;;) {
+        shown.state.textContent = "";
+        const piece = file.slice(at, at + PIECE);
+        failed = await ask("PATCH", `${to}?upload=${name}&at=${at}`, piece, isNew, (bytes) => { shown.bar.value = (at + bytes) / file.size; });
+        if (failed.status !== 200) break;
+        at = Number(failed.text);
+        failures = 0;
+      }
+      if (!MAY_RETRY.includes(failed.status)) return failed;
+    }
+    return failed;
   }
 
   async function send(path, file) {

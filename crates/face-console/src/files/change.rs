@@ -6,12 +6,12 @@ use crate::failure::sentence;
 use crate::page::{Notice, command, csrf_field};
 use crate::place::Place;
 use crate::session::has_ended;
+use crate::tree_work::{all_done, until};
 use enfilade_faces::browser::{parameter, redirect, url};
 use enfilade_faces::{Aim, Answer, CancelOnDrop, Failure, RequestError, blocking_failure};
 use enfilade_facts::vocabulary::{OperationKind, StorePath, shell_word};
-use enfilade_passage::{Blocking, FailedMember, House, Placing};
+use enfilade_passage::{Blocking, Discarded, FailedMember, Placing, Refusal};
 use maud::{Markup, html};
-use std::sync::Arc;
 
 /// The maximum number of entries that one form changes. A page shows the same number of entries.
 const PICKED_MAX: usize = 100;
@@ -30,7 +30,12 @@ pub(crate) fn forms(click: &Click<'_>, place: &Place) -> Markup {
         }
         form method="post" action=(place.url("files")) {
             (csrf_field(&click.csrf))
-            button.danger name="do" value="remove" data-ask={ "Delete " (place.name()) "?" } { "Delete" }
+            @if click.faces.house().has_trash(&place.datastore) {
+                button.danger name="do" value="remove" { "Delete" }
+                button.danger name="do" value="erase" data-ask={ "Delete " (place.name()) " for good?" } { "Delete for good" }
+            } @else {
+                button.danger name="do" value="remove" data-ask={ "Delete " (place.name()) "?" } { "Delete" }
+            }
         }
         (command(&[
             place.curl(&user, &goal(&format!("/dav/{}/NEW/PATH", place.datastore))),
@@ -45,13 +50,15 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
     let done = match click.field("do") {
         "new-folder" => new_folder(click, &place).await,
         "rename" => rename(click, &place).await,
-        "remove" => remove(click, &place).await,
+        "remove" => discard(click, &place, &[place.path.clone()], above(&place)).await,
+        "erase" => erase(click, &place).await,
         "move" => move_picked(click, &place).await,
         "delete" => delete_picked(click, &place).await,
         _ => Err(Trouble::Failed(RequestError::Parameter("`do`: there is no such action").into())),
     };
     match done {
-        Ok((to, done)) => Ok(redirect(&url(&to, &[("done", done)]))),
+        Ok((to, Told::Done(done))) => Ok(redirect(&url(&to, &[("done", done)]))),
+        Ok((to, Told::Trashed(items))) => Ok(redirect(&url(&to, &[("done", "trashed"), ("undo", &items)]))),
         Err(Trouble::Failed(failure)) if has_ended(&failure) => Err(failure),
         Err(trouble) => {
             let why = match trouble {
@@ -68,15 +75,23 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
     }
 }
 
-/// The page that the browser opens next, and the key of its message.
-type Done = Result<(String, &'static str), Trouble>;
+/// The message about an action that was done.
+enum Told {
+    /// The message with this key.
+    Done(&'static str),
+    /// The message about items in the trash, with their names, separated by dots.
+    Trashed(String),
+}
+
+/// The page that the browser opens next, and its message.
+type Done = Result<(String, Told), Trouble>;
 
 async fn new_folder(click: &mut Click<'_>, place: &Place) -> Done {
     let name = click.field("name");
     let why_not = |why| said(format!("`{name}` cannot be the name of a folder: {why}"));
     let made = place.join(name, true).map_err(why_not)?;
     make(click, &made).await?;
-    Ok((made.url("files"), "folder"))
+    Ok((made.url("files"), Told::Done("folder")))
 }
 
 /// Makes a folder.
@@ -101,14 +116,7 @@ async fn rename(click: &mut Click<'_>, place: &Place) -> Done {
     let goal = goal(place, click.field("to"))?;
     relocate(click, place, &[(place.path.clone(), goal.clone())]).await?;
     let after = Place { path: goal, ..place.clone() };
-    Ok((after.url("files"), "moved"))
-}
-
-/// The time at which a form that changes several trees ends. The time limit for one tree applies to all trees of the form together.
-fn until(click: &Click<'_>) -> (Arc<House>, u64) {
-    let house = Arc::clone(click.faces.arc_house());
-    let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
-    (house, end)
+    Ok((after.url("files"), Told::Done("moved")))
 }
 
 /// Moves files and folders of one datastore.
@@ -130,42 +138,73 @@ async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePa
     all_done(&failed.await?)
 }
 
-async fn remove(click: &mut Click<'_>, place: &Place) -> Done {
-    delete(click, place, std::slice::from_ref(&place.path)).await?;
-    let parent = place.parent().map_or_else(|| "/console/".to_owned(), |parent| parent.url("files"));
-    Ok((parent, "deleted"))
+/// The page of the folder that contains a place.
+fn above(place: &Place) -> String {
+    place.parent().map_or_else(|| "/console/".to_owned(), |parent| parent.url("files"))
 }
 
-async fn delete(click: &Click<'_>, place: &Place, paths: &[StorePath]) -> Result<(), Trouble> {
-    let (visit, datastore, paths) = (click.visit.clone(), place.datastore.clone(), paths.to_vec());
+/// Deletes a file or folder for good, without the trash.
+async fn erase(click: &mut Click<'_>, place: &Place) -> Done {
+    let (visit, at) = (click.visit.clone(), place.clone());
     let cancel_on_drop = CancelOnDrop::default();
     let cancel = cancel_on_drop.token();
     let (house, end) = until(click);
     let failed = blocking_failure(visit.share(), move || {
-        let mut stay = visit.enter(&datastore, OperationKind::Write, Blocking)?;
+        let mut stay = visit.enter(&at.datastore, OperationKind::Write, Blocking)?;
         let keep_going = move || !cancel.is_cancelled() && house.now().tick_millis < end;
-        let mut failed = Vec::new();
-        for path in &paths {
-            failed.extend(stay.delete(path, &[], &keep_going)?);
-        }
-        Ok(failed)
+        Ok(stay.delete(&at.path, &[], &keep_going)?)
     });
-    all_done(&failed.await?)
+    all_done(&failed.await?)?;
+    Ok((above(place), Told::Done("deleted")))
 }
 
-/// The message for the user about members that were not moved or deleted.
-fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
-    const NAMED_MAX: usize = 5;
-    if failed.is_empty() {
-        return Ok(());
+/// The result of a deletion of several files and folders.
+#[derive(Default)]
+struct Deleted {
+    /// The names of the items in the trash, separated by dots.
+    items: String,
+    failed: Vec<FailedMember>,
+    /// The refusal that ended the deletion.
+    refused: Option<Refusal>,
+}
+
+/// Deletes files and folders of one datastore. If the datastore has a trash, they are moved to the trash. Then the browser opens the page `to`.
+async fn discard(click: &Click<'_>, place: &Place, paths: &[StorePath], to: String) -> Done {
+    let (visit, datastore, paths) = (click.visit.clone(), place.datastore.clone(), paths.to_vec());
+    let cancel_on_drop = CancelOnDrop::default();
+    let cancel = cancel_on_drop.token();
+    let (house, end) = until(click);
+    let deleted = blocking_failure(visit.share(), move || {
+        let mut stay = visit.enter(&datastore, OperationKind::Write, Blocking)?;
+        let keep_going = move || !cancel.is_cancelled() && house.now().tick_millis < end;
+        let mut deleted = Deleted::default();
+        for path in &paths {
+            match stay.discard(path, &keep_going) {
+                Ok(Discarded::Trashed(id)) => {
+                    if !deleted.items.is_empty() {
+                        deleted.items.push('.');
+                    }
+                    deleted.items.push_str(&id.name());
+                }
+                Ok(Discarded::Deleted(failed)) => deleted.failed.extend(failed),
+                Err(why) => {
+                    deleted.refused = Some(why);
+                    break;
+                }
+            }
+        }
+        Ok(deleted)
+    });
+    let Deleted { items, failed, refused } = deleted.await?;
+    match refused {
+        Some(why) if items.is_empty() => return Err(why.into()),
+        Some(why) => {
+            let why = sentence(&why.into(), Aim::Target);
+            return Err(said(format!("{why} The entries that were deleted before are in the trash.")));
+        }
+        None => all_done(&failed)?,
     }
-    let names: Vec<String> =
-        failed.iter().take(NAMED_MAX).map(|member| format!("`{}`", member.path)).collect();
-    let more = if failed.len() > NAMED_MAX { " and others" } else { "" };
-    Err(said(format!(
-        "{}{more} could not be changed. Look at the folder: other entries may have been changed.",
-        names.join(", ")
-    )))
+    Ok((to, if items.is_empty() { Told::Done("deleted") } else { Told::Trashed(items) }))
 }
 
 /// The entries of the folder that are selected.
@@ -186,18 +225,17 @@ async fn move_picked(click: &mut Click<'_>, place: &Place) -> Done {
     if to.is_empty() {
         return Err(said("enter the folder to which the selected entries are moved"));
     }
-    // A folder that does not begin with a slash is relative to this folder.
+    // A path that does not begin with a slash is relative to this folder.
     let inside = Place { path: place.path.join("x").unwrap_or_default(), ..place.clone() };
     let folder = if to == "/" { StorePath::root() } else { goal(&inside, &to)? };
     let moves: Result<Vec<_>, _> =
         paths.into_iter().map(|from| Ok((from.clone(), folder.join(from.name())?))).collect();
     let moves = moves.map_err(|why| Failure::from(RequestError::Path(why)))?;
     relocate(click, place, &moves).await?;
-    Ok((place.url("files"), "moved"))
+    Ok((place.url("files"), Told::Done("moved")))
 }
 
 async fn delete_picked(click: &mut Click<'_>, place: &Place) -> Done {
     let paths = picked(click, place)?;
-    delete(click, place, &paths).await?;
-    Ok((place.url("files"), "deleted"))
+    discard(click, place, &paths, place.url("files")).await
 }

@@ -7,9 +7,11 @@ use crate::page::guarded;
 use crate::place::Place;
 use bytes::Bytes;
 use enfilade_faces::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
-use enfilade_faces::{Answer, Body, Connection, Cut, RequestError, Trace, blocking_failure, counted};
+use enfilade_faces::{
+    Answer, Body, Connection, Cut, Failure, RequestError, Trace, blocking_failure, counted,
+};
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Blocking, Reading};
+use enfilade_passage::{Blocking, Reading, Visit};
 use hyper::Response;
 use hyper::header::{
     CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue,
@@ -69,22 +71,44 @@ pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     if place.is_folder {
         return failure::page(click, RequestError::NoRoute.into());
     }
-    let (visit, at) = (click.visit.clone(), place.clone());
-    let reading = blocking_failure(visit.share(), move || {
-        Ok(visit.enter(&at.datastore, OperationKind::Read, Blocking)?.read(&at.path, Blocking)?)
-    });
-    let reading = match reading.await {
+    let reading = match open(&click.visit, &place).await {
         Ok(reading) => reading,
         Err(failure) => return failure::page(click, failure),
     };
     let shown = picture(place.name()).filter(|_| click.query.iter().any(|(name, _)| name == "show"));
-    let (kind, disposition) =
-        shown.map_or(("application/octet-stream", "attachment"), |kind| (kind, "inline"));
+    let Click { trace, connection, .. } = click;
+    match shown {
+        Some(kind) => stream(reading, (kind, "inline"), place.name(), (connection, trace)),
+        None => stream(reading, DOWNLOAD, place.name(), (connection, trace)),
+    }
+}
+
+/// The media type and the disposition of a file that the browser downloads.
+pub(crate) const DOWNLOAD: (&str, &str) = ("application/octet-stream", "attachment");
+
+/// Opens a file to read it.
+///
+/// # Errors
+/// The refusal of a door.
+pub(crate) async fn open(visit: &Visit, place: &Place) -> Result<Reading, Failure> {
+    let (visit, at) = (visit.clone(), place.clone());
+    blocking_failure(visit.share(), move || {
+        Ok(visit.enter(&at.datastore, OperationKind::Read, Blocking)?.read(&at.path, Blocking)?)
+    })
+    .await
+}
+
+/// The response with the content of an open file.
+pub(crate) fn stream(
+    reading: Reading,
+    (kind, disposition): (&'static str, &str),
+    name: &str,
+    (connection, mut trace): (Connection, Trace),
+) -> Answer {
     let range = 0..reading.meta().bytes;
     let (sender, pieces) = mpsc::channel(1);
-    let mut answer = head(kind, disposition, place.name(), Body::stream(pieces));
+    let mut answer = head(kind, disposition, name, Body::stream(pieces));
     answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(range.end));
-    let Click { mut trace, connection, .. } = click;
     trace.event.revision = reading.revision();
     trace.answered(&answer);
     tokio::spawn(async move {

@@ -4,6 +4,7 @@
 use super::{change, content, crumbs};
 use crate::click::Click;
 use crate::icons::Icon;
+use crate::links;
 use crate::page::{bytes, command, empty, time};
 use crate::place::Place;
 use crate::section::Section;
@@ -86,6 +87,7 @@ fn page(click: &Click<'_>, place: &Place, file: &File) -> Markup {
             div.bar {
                 @if *may_read {
                     a.button.main href=(place.url("content")) download { (Icon::Download.show()) "Download" }
+                    (links::form(click, place, false))
                 }
                 details.more {
                     summary.button aria-label="More for this file" { (Icon::More.show()) }

@@ -5,6 +5,7 @@ use super::row::Row;
 use super::{crumbs, search};
 use crate::click::Click;
 use crate::icons::Icon;
+use crate::links;
 use crate::page::{bytes, command, csrf_field, empty, time};
 use crate::place::Place;
 use crate::section::Section;
@@ -149,8 +150,9 @@ fn sorted(
 fn content(click: &Click<'_>, place: &Place, folder: &Folder, order: Order) -> Markup {
     let may = |right| folder.rights.is_some_and(|rights| rights.covers(right));
     let (adds_files, adds_folders) = (may(AccessMask::ADD_FILE), may(AccessMask::ADD_SUBDIRECTORY));
-    let is_first = click.query.iter().all(|(name, _)| name == "sort" || name == "done");
+    let is_first = click.query.iter().all(|(name, _)| ["sort", "done", "undo"].contains(&name.as_str()));
     let user = click.user().to_string();
+    let has_trash = click.faces.house().has_trash(&place.datastore);
     html! {
         (crumbs(place))
         div.head {
@@ -162,6 +164,7 @@ fn content(click: &Click<'_>, place: &Place, folder: &Folder, order: Order) -> M
                 }
                 @if adds_folders { (new_folder(click, place)) }
                 a.button href=(place.url("zip")) download { (Icon::Archive.show()) "Download as zip" }
+                @if folder.rights.is_some() { (links::form(click, place, adds_files)) }
                 (more(click, place))
             }
         }
@@ -177,7 +180,7 @@ fn content(click: &Click<'_>, place: &Place, folder: &Folder, order: Order) -> M
             } @else {
                 (table(place, &folder.rows, order))
             }
-            (foot(folder, is_first, order, may(AccessMask::ADD_FILE) || may(AccessMask::DELETE_CHILD)))
+            (foot(folder, is_first, order, (may(AccessMask::ADD_FILE) || may(AccessMask::DELETE_CHILD), has_trash)))
         }
         (command(&[
             place.curl(&user, "--request PROPFIND --header 'Depth: 1'"),
@@ -227,6 +230,7 @@ fn more(click: &Click<'_>, place: &Place) -> Markup {
             div {
                 a href=(place.url("why")) { "What may I do here?" }
                 a href=(place.url("review")) { "Who can read this?" }
+                a href=(crate::trash::url_of(&place.datastore)) { "Trash" }
                 @if !place.path.is_root() { (super::change::forms(click, place)) }
             }
         }
@@ -280,7 +284,10 @@ fn line(row: &Row) -> Markup {
     }
 }
 
-fn foot(folder: &Folder, is_first: bool, order: Order, may_change: bool) -> Markup {
+fn foot(folder: &Folder, is_first: bool, order: Order, (may_change, has_trash): (bool, bool)) -> Markup {
+    // What is in the trash can be restored, so nobody is asked.
+    const ASK: &str = "Delete the selected files and folders, with everything in them?";
+    let ask = (!has_trash).then_some(ASK);
     html! {
         @if may_change && !folder.rows.is_empty() {
             div.pages {
@@ -288,9 +295,7 @@ fn foot(folder: &Folder, is_first: bool, order: Order, may_change: bool) -> Mark
                     input.slim name="to" placeholder="Folder, such as /old" aria-label="Folder to which the selected entries are moved" autocomplete="off";
                     button name="do" value="move" { "Move selected" }
                 }
-                button.danger name="do" value="delete" data-ask="Delete the selected files and folders, with everything in them?" {
-                    "Delete selected"
-                }
+                button.danger name="do" value="delete" data-ask=[ask] { "Delete selected" }
             }
         }
         @if !is_first || folder.next.is_some() {

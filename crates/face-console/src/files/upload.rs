@@ -8,9 +8,9 @@ use enfilade_faces::{
     Aim, Answer, Arriving, Body, Failure, Received, RequestError, blocking, blocking_failure,
 };
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Blocking, Refusal, Uploading};
+use enfilade_passage::{Blocking, ContentRefusal, ItemId, Refusal, UploadRecord, Uploading};
 use hyper::body::Body as _;
-use hyper::header::IF_NONE_MATCH;
+use hyper::header::{CONTENT_TYPE, HeaderValue, IF_NONE_MATCH};
 use hyper::{Response, StatusCode};
 
 /// The size of the write buffer, in bytes.
@@ -45,7 +45,7 @@ async fn store(click: &mut Click<'_>, place: Place, body: Received) -> Result<St
     if place.is_folder {
         return Err(RequestError::Method.into());
     }
-    let is_new_only = click.head.headers.get(IF_NONE_MATCH).is_some_and(|value| value == "*");
+    let is_new_only = is_new_only(click);
     let expected = body.size_hint().exact();
     let visit = click.visit.clone();
     let mut arriving = Arriving::new(body, &visit.limits());
@@ -75,6 +75,125 @@ async fn store(click: &mut Click<'_>, place: Place, body: Received) -> Result<St
 fn written(mut uploading: Uploading, piece: &[u8]) -> Result<Uploading, Refusal> {
     uploading.write(piece)?;
     Ok(uploading)
+}
+
+/// The number in a field of the query.
+fn number<T: std::str::FromStr>(click: &Click<'_>, name: &'static str) -> Result<T, Failure> {
+    const NO_NUMBER: RequestError = RequestError::Parameter("`bytes`, `modified` or `at`: expected a number");
+    click.asked(name).parse().map_err(|_| NO_NUMBER.into())
+}
+
+/// Ends a request about an upload in pieces. If another request works on the upload, the script tries again.
+fn end_piece(mut click: Click<'_>, outcome: Result<(StatusCode, String), Failure>) -> Answer {
+    match outcome {
+        Ok((status, text)) => {
+            let mut answer = guarded(Response::new(Body::from(text)));
+            *answer.status_mut() = status;
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            click.trace.answered(&answer);
+            answer
+        }
+        Err(failure) => {
+            let is_busy =
+                matches!(&failure, Failure::Refused(Refusal::Content(ContentRefusal::Uploading(_))));
+            let mut answer = failure::plain(failure, click.trace);
+            if is_busy {
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            }
+            answer
+        }
+    }
+}
+
+fn is_new_only(click: &Click<'_>) -> bool {
+    click.head.headers.get(IF_NONE_MATCH).is_some_and(|value| value == "*")
+}
+
+/// Begins an upload in pieces, or finds the unfinished upload of the same file. The response contains the name of the upload, and the number of bytes
+/// that were received.
+pub(crate) async fn begin(click: Click<'_>, place: Place) -> Answer {
+    let mut click = click;
+    click.trace.event.datastore = place.datastore.to_string();
+    let outcome = begun(&click, place).await;
+    end_piece(click, outcome)
+}
+
+async fn begun(click: &Click<'_>, place: Place) -> Result<(StatusCode, String), Failure> {
+    if place.is_folder {
+        return Err(RequestError::Method.into());
+    }
+    let (visit, is_new_only) = (click.visit.clone(), is_new_only(click));
+    let (bytes, modified_millis) = (number(click, "bytes")?, number(click, "modified")?);
+    blocking_failure(visit.share(), move || {
+        let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
+        if stay.may_store(&place.path)? && is_new_only {
+            return Err(RequestError::Condition.into());
+        }
+        let record = UploadRecord { path: place.path, bytes, modified_millis };
+        let (id, received) = stay.keep_upload(&record)?;
+        Ok((StatusCode::OK, format!("{} {received}", id.name())))
+    })
+    .await
+}
+
+/// Appends a piece to an unfinished upload. The response contains the number of bytes that were received. If the piece does not begin there, nothing
+/// is written, and the script goes on at this number.
+pub(crate) async fn append(click: Click<'_>, place: Place, body: Received) -> Answer {
+    let mut click = click;
+    click.trace.event.datastore = place.datastore.to_string();
+    let outcome = appended(&mut click, place, body).await;
+    end_piece(click, outcome)
+}
+
+async fn appended(
+    click: &mut Click<'_>,
+    place: Place,
+    body: Received,
+) -> Result<(StatusCode, String), Failure> {
+    let (visit, is_new_only, at) = (click.visit.clone(), is_new_only(click), number::<u64>(click, "at")?);
+    let id = ItemId::of_name(visit.principal().user, click.asked("upload"));
+    let (share, mut arriving) = (visit.share(), Arriving::new(body, &visit.limits()));
+    let mut uploading = blocking_failure(visit.share(), move || {
+        let stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
+        Ok(stay.go_on_uploading(&place.path, id)?)
+    })
+    .await?;
+    if uploading.received() != at {
+        return Ok((StatusCode::OK, uploading.received().to_string()));
+    }
+    let mut gathered = Vec::new();
+    loop {
+        let data = arriving.next(&mut click.trace).await?;
+        let is_end = data.is_none();
+        gathered.extend_from_slice(&data.unwrap_or_default());
+        if gathered.len() >= PIECE_BYTES || is_end {
+            let piece = std::mem::take(&mut gathered);
+            uploading = blocking(click.visit.share(), move || {
+                uploading.write(&piece)?;
+                Ok(uploading)
+            })
+            .await?;
+        }
+        if is_end {
+            break;
+        }
+    }
+    blocking_failure(share, move || {
+        let received = uploading.received();
+        if !uploading.is_complete() {
+            uploading.pause()?;
+            return Ok((StatusCode::OK, received.to_string()));
+        }
+        match uploading.finish(is_new_only) {
+            Ok(replaced) => {
+                let status = if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+                Ok((status, String::new()))
+            }
+            Err(Refusal::Content(ContentRefusal::Exists(_))) => Err(RequestError::Condition.into()),
+            Err(why) => Err(why.into()),
+        }
+    })
+    .await
 }
 
 /// Makes a folder, for the upload of a folder.

@@ -8,9 +8,9 @@ use crate::click::Click;
 use crate::failure;
 use crate::place::Place;
 use bytes::Bytes;
-use enfilade_faces::{Answer, Body, Connection, Cut, Trace, blocking, blocking_failure};
+use enfilade_faces::{Answer, Body, Connection, Cut, Failure, Trace, blocking, blocking_failure};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{Blocking, Entry, NodeKind, Refusal, Visit};
+use enfilade_passage::{Blocking, Entry, Listing, NodeKind, Refusal, Turn, Visit};
 use tokio::sync::mpsc;
 
 /// The maximum memory for the archive's directory, in bytes. This is enough for some 80,000 files. The directory is sent after the last file.
@@ -19,20 +19,40 @@ const DIRECTORY_BYTES_MAX: usize = 8 << 20;
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
-    // The directory of the archive is in memory, like the names of a directory page. So the archive uses the user's share of such pages.
-    let turn = click.visit.share().page().await;
-    let (visit, at) = (click.visit.clone(), place.clone());
+    match open(&click.visit, &place).await {
+        Ok(opened) => {
+            let Click { trace, connection, visit, .. } = click;
+            stream(opened, place, visit, (connection, trace))
+        }
+        Err(failure) => failure::page(click, failure),
+    }
+}
+
+/// Opens a folder to send it.
+///
+/// # Errors
+/// The refusal of a door.
+pub(crate) async fn open(visit: &Visit, place: &Place) -> Result<(Turn, Listing), Failure> {
+    // The directory of the archive is in memory, like the names of a directory page. So an archive counts as a directory page for the limit on the
+    // directory pages of one user at a time.
+    let turn = visit.share().page().await;
+    let (visit, at) = (visit.clone(), place.clone());
     let listing = blocking_failure(visit.share(), move || {
         Ok(visit.enter(&at.datastore, OperationKind::Read, Blocking)?.list(at.path)?)
     });
-    let listing = match listing.await {
-        Ok(listing) => listing,
-        Err(failure) => return failure::page(click, failure),
-    };
+    Ok((turn, listing.await?))
+}
+
+/// The response with an open folder as a zip archive.
+pub(crate) fn stream(
+    (turn, listing): (Turn, Listing),
+    place: Place,
+    visit: Visit,
+    (connection, mut trace): (Connection, Trace),
+) -> Answer {
     let (sender, pieces) = mpsc::channel(1);
     let answer =
         head("application/zip", "attachment", &format!("{}.zip", place.name()), Body::stream(pieces));
-    let Click { mut trace, connection, visit, .. } = click;
     trace.event.revision = listing.revision();
     trace.answered(&answer);
     let walk = Walk::begin(listing, place.path.clone());
@@ -113,7 +133,7 @@ impl Packing {
         let reading = match reading.await {
             Ok(reading) => reading,
             // The user may see the file but may not read it, or the file was removed after its name was read.
-            Err(enfilade_faces::Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
+            Err(Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
             Err(failure) => {
                 self.trace.failed(&failure);
                 return Err(CutShort);

@@ -59,7 +59,8 @@ async fn end(
     }
 }
 
-/// The code was exchanged before, for example because the user opened the page again. If the browser has a session, it returns to the application.
+/// Answers when the code could not be exchanged, for example because the user opened the page again. If the browser already has a session, the
+/// browser is redirected to the application.
 async fn not_finished(
     faces: &Faces,
     headers: &HeaderMap,

@@ -142,9 +142,10 @@ mod tests {
     #[test]
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
+        let hidden = [("to", evil)];
         let form = |receipt| SignInForm {
             action: evil,
-            hidden: &[("to", evil)],
+            hidden: &hidden,
             user: evil,
             problem: Some(evil),
             receipt,

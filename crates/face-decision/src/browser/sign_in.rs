@@ -46,7 +46,7 @@ struct Origin {
     to: Target,
 }
 
-/// The fields of the form, which the browser sends again.
+/// The parameters of the link, or the fields of the form. The form repeats the parameters of the link as hidden fields.
 type Fields = [(String, String)];
 
 impl Origin {
@@ -91,7 +91,8 @@ async fn show(
 ) -> Result<Answer, Failure> {
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
-    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie.
+    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie. So the session counts only
+    // if the browser opens the page.
     match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page(&head.headers)) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
         None => Ok(form(origin.as_ref(), &pairs, "", None, None)),

@@ -84,7 +84,7 @@ fn known(group: &str, option: &str) -> Result<&'static Known, Error> {
 }
 
 impl Part {
-    /// The part in the path, whose parameters from `at` on are the group and the option.
+    /// The part that the path names. The parameter `at` of the path is the group, and the next parameter is the option.
     pub(super) fn of(call: &Call, at: usize) -> Self {
         let part = |at: usize| Some(call.decoded(at)).filter(|text| !text.is_empty());
         Part { group: part(at), option: part(at + 1) }

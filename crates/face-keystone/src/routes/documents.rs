@@ -513,7 +513,7 @@ fn rules() -> String {
         let reason = elsewhere.or_else(not_served).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // For some rules, Keystone prints methods for which it answers 405. These methods are missing here.
+            // For some rules, Keystone prints methods for which it answers 405. This server does not have these methods.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented, except {}", some.join(", "))
             }

@@ -8,8 +8,7 @@ use super::{
 /// The state of a member of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetState {
-    /// The time since this server asked etcd for the newest change, for the present proof that the facts are current, in milliseconds; `None` without
-    /// a proof.
+    /// The age of the present proof, in milliseconds: the time since this server asked etcd for the newest change. `None` without a proof.
     pub proof_millis: Option<u64>,
     /// The number of changes that are not applied yet.
     pub behind: u64,
@@ -21,7 +20,7 @@ pub struct FleetState {
     pub acknowledged_millis: u64,
 }
 
-/// Returns the state. It is called for each answer of `/metrics`.
+/// Returns the state. The function is called for each answer of `/metrics`.
 pub(super) type Ask = Box<dyn Fn() -> FleetState + Send + Sync>;
 
 impl Metrics {

@@ -1,11 +1,11 @@
-//! The bytes in which a change is sent to another machine. A change that was read from these bytes makes the same writes, if the records are the
-//! same.
+//! The bytes in which a change is sent to another machine. The decoded change makes the same writes as the original change, if both machines have the
+//! same records before the change.
 //!
 //! ```text
 //! who | what | unix seconds | request | requester | expectations | writes | marks | horizon
 //! ```
 //!
-//! The fields are those of [`Writer`]. Writes and marks are in key order, so a change has exactly one form.
+//! [`Writer`] defines the form of each field. Writes and marks are in key order, so a change has exactly one form.
 
 use super::{Change, Ending, Expect, Expected};
 use crate::audit::{AuditRecord, Requester};
@@ -63,7 +63,7 @@ impl Change {
         });
     }
 
-    /// Reads a change. `None` if the bytes do not have the form of a change, or have another order than [`Change::encode`] writes.
+    /// Reads a change. `None` if the bytes do not have the form of a change, or if the writes or marks are not in key order.
     pub fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let audit = AuditRecord {
             who: from.text()?,
@@ -110,7 +110,7 @@ impl Change {
     }
 }
 
-/// The bytes of a [`Revocation`]: three numbers.
+/// The number of bytes of an encoded [`Revocation`]: three numbers of eight bytes.
 const REVOCATION_BYTES: usize = 24;
 
 fn record(from: &mut Reader<'_>) -> Option<(Table, Vec<u8>)> {
@@ -166,7 +166,8 @@ mod tests {
         }
     }
 
-    /// If damaged bytes can be read as a change, this change has exactly these bytes. So no two sequences of bytes mean the same change.
+    /// If damaged bytes can be decoded as a change, the encoding of this change is exactly these bytes. So no two sequences of bytes mean the same
+    /// change.
     #[test]
     fn damaged_bytes_are_refused_or_are_another_change() {
         for change in changes() {

@@ -5,14 +5,14 @@ use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// A result that knows how much memory it takes on the heap.
+/// A result that can report how much memory it takes on the heap.
 pub trait Weigh {
     /// The bytes that the result takes on the heap, in addition to its own size.
     fn heap_bytes(&self) -> usize;
 }
 
 /// An entry is written once, then only read, and replaced as a whole. The fields are in this order so that a lookup reads only one cache line of the
-/// entry, the one that also has the reference count.
+/// entry: the cache line that also contains the reference count.
 #[repr(C)]
 struct Entry<V> {
     key: MemoKey,
@@ -22,7 +22,7 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// A result, shared with the memo. It stays valid when the memo drops the entry.
+/// A result, shared with the memo. The result stays valid when the memo drops the entry.
 pub struct Held<V>(Arc<Entry<V>>);
 
 impl<V> Held<V> {
@@ -93,7 +93,7 @@ impl<V: Weigh> Memo<V> {
         Memo { seed, sets, counts, bytes_max, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
     }
 
-    /// Starts a key for the step called `step`.
+    /// Starts a key for the pure function that the name `step` identifies.
     pub fn key(&self, step: &'static str) -> KeyMaker {
         KeyMaker::new(&self.seed, step)
     }

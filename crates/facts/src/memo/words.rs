@@ -47,13 +47,13 @@ pub struct WordMemo<V> {
 }
 
 impl<V: Word> WordMemo<V> {
-    /// A memo of at most `bytes` bytes. If one set is larger, the memo has one set.
+    /// A memo of at most `bytes` bytes. If `bytes` is smaller than one set, the memo has one set nevertheless.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         let set = size_of::<[Entry<AtomicU64>; WAYS]>();
         WordMemo { seed, table: Table::new(sets_in(bytes, set)), values: std::marker::PhantomData }
     }
 
-    /// Starts a key for the step called `step`.
+    /// Starts a key for the pure function that the name `step` identifies.
     pub fn key(&self, step: &'static str) -> KeyMaker {
         KeyMaker::new(&self.seed, step)
     }
@@ -63,8 +63,8 @@ impl<V: Word> WordMemo<V> {
         self.table.get(key.0).map(V::from_word)
     }
 
-    /// The remembered results of many keys. First one word of every set is read, and then the entries, so that the CPU waits for all cache misses at
-    /// once and not for one after the other.
+    /// The remembered results of many keys. First one word of every set is read, and then the entries, so that the CPU handles the cache misses in
+    /// parallel.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
         self.touch(keys.iter().copied());
         keys.iter().map(|key| self.get(*key)).collect()
@@ -86,7 +86,7 @@ impl<V: Word> WordMemo<V> {
     }
 }
 
-/// The atomics of the machine, or those of a model checker.
+/// An atomic word: of the machine, or of a model checker in tests.
 trait Atomic {
     fn new(word: u64) -> Self;
     fn load(&self) -> u64;

@@ -34,7 +34,7 @@ impl Activity {
         Activity { active_on, inactive_from, ..self }
     }
 
-    /// Whether the user went without a login for too long.
+    /// Whether the user is inactive, because the user did not log in for too many days.
     pub fn is_inactive(&self, now: i64) -> bool {
         self.inactive_from != 0 && self.inactive_from <= now
     }

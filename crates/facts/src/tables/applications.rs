@@ -1,4 +1,4 @@
-//! Applications: programs behind a proxy of another make. The proxy asks this server whether a request is permitted.
+//! Applications: programs behind nginx, HAProxy or a similar proxy. The proxy asks this server whether a request is permitted.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -101,8 +101,8 @@ pub struct Application {
     /// Whether the application gets a signed token (JSON Web Token) with the visitor's name, groups and roles.
     #[serde(default)]
     pub sends_jwt: bool,
-    /// The datastore whose files the application serves. Its roles and ACLs decide who may read which path. `None` if the roles on the application's own
-    /// paths decide.
+    /// The application serves the files of this datastore. The roles and ACLs of the datastore decide who may read which path. `None` if the roles on
+    /// the application's own paths decide.
     #[serde(default)]
     pub datastore: Option<DatastoreName>,
     /// The port of the application's URLs; `None` for the usual port of https.

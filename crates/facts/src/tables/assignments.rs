@@ -61,7 +61,7 @@ impl Key for AssignmentKey {
 /// The roles of a grantee on a path, each with a flag: whether the role also counts below the path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The roles. The flag of a role says whether the role propagates to all paths below.
+    /// The roles. The flag of a role is true if the role propagates to all paths below.
     pub roles: Vec<(Role, bool)>,
     /// The error in the part of `acl.cfg` that defines the assignment; `None` if this part can be read.
     #[serde(default)]

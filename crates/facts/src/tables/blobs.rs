@@ -75,7 +75,7 @@ pub struct Blob {
 pub struct Ec2Key {
     /// The secret key.
     pub secret: String,
-    /// The application credential whose session made the key. The key gives no more rights than this credential.
+    /// The application credential of the session that made the key. The key gives no more rights than this application credential.
     pub by: Option<CredentialId>,
 }
 

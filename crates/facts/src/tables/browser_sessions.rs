@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The id of a session of a browser. Records are sorted by the end of their sessions, so the first records are those of ended sessions.
+/// The id of a session of a browser. Records are sorted by the end of their sessions, so the records of ended sessions come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct BrowserSessionId {
@@ -148,11 +148,11 @@ impl TryFrom<String> for SecretDigest {
 pub enum BrowserProof {
     /// The secret in the cookie of the session.
     Cookie(SecretDigest),
-    /// The one-time code that the browser exchanges for the cookie. Until then, the session is not valid.
+    /// The one-time code that the browser exchanges for the cookie. Before the exchange, the session is not valid.
     Code {
         /// The digest of the code.
         code: SecretDigest,
-        /// The digest of the secret of the browser that asked for the code. Another browser cannot exchange the code.
+        /// The digest of the secret of the browser for which the code was issued. Another browser cannot exchange the code.
         browser: SecretDigest,
         /// The host that the browser visits. The code cannot be exchanged at another host.
         host: HostName,
@@ -171,7 +171,7 @@ pub struct BrowserSession {
     pub methods: u64,
     /// When the user signed in, in seconds since the epoch.
     pub issued_at: i64,
-    /// The audit id of the sign-in. All sessions of one sign-in have it, so a revocation of the sign-in ends all of them.
+    /// The audit id of the sign-in. All sessions of one sign-in have the same audit id, so a revocation of the sign-in ends all these sessions.
     pub audit: [u8; 16],
     /// The requests for which the browser can use the session.
     pub audience: Audience,

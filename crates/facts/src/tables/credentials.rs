@@ -1,6 +1,6 @@
 //! API tokens.
 
-use super::{Mirrored, REDACTED, Row, Table};
+use super::{Link, Mirrored, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId, from_hex, to_hex};
 use serde::{Deserialize, Serialize};
@@ -138,6 +138,9 @@ pub struct Credential {
     /// verifier. All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
+    /// The field is `Some` if the token is a link, with which people share a file or folder. A link has no verifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Box<Link>>,
 }
 
 impl Row for Credential {
@@ -151,6 +154,9 @@ impl Row for Credential {
                 *verifier = Verifier::Crypt(REDACTED.to_owned());
             }
         });
+        if let Some(link) = &mut self.link {
+            link.redact();
+        }
         true
     }
 
@@ -164,6 +170,7 @@ impl Row for Credential {
         to.flag(self.enabled).i64(self.expires).i64(self.created);
         to.optional_text(self.comment.as_deref());
         to.flag(self.own_roles).option(self.mirrored.as_ref(), Mirrored::encode);
+        to.tail(self.link.as_deref(), |to, link| link.encode(to));
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -179,6 +186,7 @@ impl Row for Credential {
             comment: from.option(Reader::text)?,
             own_roles: from.flag()?,
             mirrored: from.option(Mirrored::decode)?,
+            link: from.tail(|from| Link::decode(from).map(Box::new))?,
         })
     }
 }

@@ -94,23 +94,24 @@ pub struct DatastoreProfile {
     /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
-    /// The members of the fleet that may serve the datastore; `None` for the member whose edited files the fleet follows.
+    /// The members of the fleet that may serve the datastore; `None` for the files member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<HomeMembers>,
 }
 
-/// The members of a fleet that may serve a datastore: their names, separated by commas. The first one serves it. The others take it over in this order.
+/// The members of a fleet that may serve a datastore: their names, separated by commas. The first member serves the datastore. The other members can
+/// take the datastore over, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HomeMembers(String);
 
 impl HomeMembers {
-    /// The home with these members, whose names have no commas.
+    /// The home with these members. The names must not contain commas.
     pub fn new(members: &[&str]) -> Self {
         HomeMembers(members.join(","))
     }
 
-    /// The members. The first one serves the datastore.
+    /// The members. The first member serves the datastore.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.0.split(',')
     }
@@ -120,13 +121,13 @@ impl HomeMembers {
         self.members().next().unwrap_or_default()
     }
 
-    /// The members before this one; `None` if this one is not among the members.
+    /// The members that come before the member `member`; `None` if `member` is not in the list.
     pub fn before(&self, member: &str) -> Option<Vec<&str>> {
         let place = self.members().position(|known| known == member)?;
         Some(self.members().take(place).collect())
     }
 
-    /// The home after this member took the datastore over: it is the first, and the others keep their order.
+    /// The home after the member `member` took the datastore over: `member` is the first, and the other members keep their order.
     #[must_use]
     pub fn taken_over_by(&self, member: &str) -> Self {
         let others = self.members().filter(|other| *other != member);

@@ -1,4 +1,4 @@
-//! Files that people edit, whose content is mirrored into other tables.
+//! Files that people edit. The records in other tables mirror the content of these files.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -103,8 +103,8 @@ impl Mirrored {
     }
 }
 
-/// Identifies a version of a file. The modification time is no part of it, because a program that writes the file can set that time back and so hide
-/// a change.
+/// Identifies a version of a file. The modification time is not part of this value, because a program that writes the file can set that time back and
+/// so hide a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The inode.

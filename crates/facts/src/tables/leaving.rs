@@ -1,4 +1,4 @@
-//! Removed resources whose dependent records still exist. No request can reach the dependent records any more, and a background job removes them in
+//! Removed resources that still have dependent records. No request can reach the dependent records any more, and a background job removes them in
 //! batches.
 
 use super::{Key, Row, Selected, Table};

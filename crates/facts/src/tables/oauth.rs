@@ -71,7 +71,7 @@ fn read_role_ids(from: &mut Reader<'_>) -> Option<Vec<RoleId>> {
     from.list(|from| from.fixed().map(RoleId::from_bytes))
 }
 
-/// A consumer. It gives no right by itself.
+/// A consumer. The record alone gives no right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumer {
     /// A description of the consumer.
@@ -109,7 +109,7 @@ impl Ends for Consumer {
     }
 }
 
-/// A consumer's request for roles on a project. A user may approve it.
+/// A consumer's request for roles on a project. A user may approve the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestToken {
     /// The consumer.
@@ -131,7 +131,8 @@ pub struct Approval {
     pub user: UserId,
     /// The roles.
     pub roles: Vec<RoleId>,
-    /// A secret that only this user gets with the approval (`oauth_verifier`). The user passes it to the consumer, which needs it for the exchange.
+    /// A secret that only this user gets with the approval (`oauth_verifier`). The user passes the secret to the consumer, which needs the secret for
+    /// the exchange.
     pub verifier: SharedSecret,
 }
 

@@ -4,8 +4,8 @@ use super::{BlobId, Row, Table};
 use crate::codec::{Reader, Writer};
 use serde::{Deserialize, Serialize};
 
-/// The last time step whose passcode was used, for one credential of type `totp`. This is a separate record, because a login must not change the
-/// record of the credential. It is deleted with the credential, and when the credential gets another secret.
+/// The last time step with a used passcode, for one credential of type `totp`. This is a separate record, because a login must not change the record
+/// of the credential. The record is deleted when the credential is deleted or gets another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedPasscode {
     /// The time step: the seconds since the epoch, divided by the seconds of a step. Passcodes of this step and of earlier steps are refused.

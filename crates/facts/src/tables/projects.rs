@@ -80,11 +80,11 @@ pub struct Delegation {
     pub roles: Vec<RoleId>,
     /// Whether the credential may make other application credentials.
     pub unrestricted: bool,
-    /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request. These are
-    /// copies of the owner's access rules, so that no further record is read to judge a request.
+    /// The only requests for which the credential may be used. If the list of rules is empty, the credential may be used for any request. The rules
+    /// are copies of the owner's access rules, so that a decision about a request reads no further record.
     pub rules: Vec<AccessRule>,
-    /// The application credential whose session created this credential. This credential is valid only while that credential is valid, and gives no
-    /// more rights than that credential.
+    /// The application credential of the session that created this credential (the creating credential). This credential is valid only while the
+    /// creating credential is valid, and gives no more rights than the creating credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
     /// The expiry in microseconds since the epoch, if the client asked for an expiry with a fraction of a second. The record of the token contains

@@ -1,6 +1,6 @@
 //! Reverse lookups. In its own table, a record is found by the first part of its key. In this table, the record is found by the second part of that
 //! key. If the type of a record defines [`Row::reverse`], each change that puts or deletes the record also writes the row of this table. Some records
-//! are found by a part of their value, not of their key. For these, the function that changes the value also writes the row of this table.
+//! are found by a part of their value, not of their key. For such a record, the function that changes the value also writes the row of this table.
 
 use super::{
     BlobId, GrantScope, Grantee, Key, LimitOwner, Member, Revoked, Row, Selected, Table, Who, prefix_bytes,
@@ -33,8 +33,8 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// The grantee has roles on this path.
     Assigned(Who, RolePath),
-    /// The last token that this revocation mark covers expires in this second. So a purge does not have to read all marks to find those that are
-    /// no longer needed.
+    /// The last token that this revocation mark covers expires in this second. So a purge finds the marks that are no longer needed, and does not
+    /// have to read all marks.
     Ends(i64, Revoked),
     /// The project or domain has this limit.
     LimitOf(LimitOwner, LimitId),
@@ -132,7 +132,7 @@ impl ReverseKey {
         [&[LIMIT_FROM], id.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the keys for the projects whose catalog contains an endpoint or a group of endpoints.
+    /// The prefix of the keys for the projects with an endpoint, or a group of endpoints, in their catalog.
     pub fn selecting(selected: &Selected) -> Vec<u8> {
         [&[SELECTED], selected.to_bytes().as_slice()].concat()
     }

@@ -157,7 +157,7 @@ impl Key for Revoked {
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
 /// | [`Horizon`](crate::Horizon) | the horizon | the wall clock when the horizon was moved | the horizon |
-/// | [`Passed`](crate::Passed) | marks whose last token expires up to this second may have been deleted | the time since the start of the machine | the purge time |
+/// | [`Passed`](crate::Passed) | purges may have deleted the marks that cover only tokens that expire up to this second | the time since the start of the machine | the purge time |
 /// | [`LastMarks`](crate::LastMarks) | the latest second that a mark covers, without the timeless marks | the latest second that any mark covers | 1 if both seconds include all marks |
 ///
 /// [`Change::end`]: crate::Change::end
@@ -191,7 +191,7 @@ impl Revocation {
     }
 
     /// Combines this record with the previous record of the subject. The previous record can cover later seconds, if the clock was ahead when the
-    /// record was made. The result covers what either record covers.
+    /// previous record was made. The result covers what either record covers.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {

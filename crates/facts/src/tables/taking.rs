@@ -2,7 +2,7 @@
 //! rights away are committed. The rest of the map is reserved for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row,
     SecondFactor, Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
@@ -84,7 +84,7 @@ fn project(before: &Project, after: &Project) -> bool {
         && *after == Project { enabled: after.enabled, ..before.clone() }
 }
 
-/// A new password that replaces an old one gives no right: it keeps out a person who knows the old password.
+/// A new password that replaces an old one gives no right: the new password keeps out a person who has the old password.
 fn user(before: &User, after: &User) -> bool {
     let same = User {
         enabled: after.enabled,
@@ -107,12 +107,22 @@ fn credential(before: &Credential, after: &Credential) -> bool {
         verifier: after.verifier.clone(),
         previous: after.previous.clone(),
         mirrored: after.mirrored.clone(),
+        link: after.link.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
         && ends_no_later(before.expires, after.expires)
+        && link(before.link.as_deref(), after.link.as_deref())
         && (after.previous.is_none() || after.previous == before.previous)
         && *after == same
+}
+
+/// When a link is used, only the number of its remaining uses changes: it gets smaller.
+fn link(before: Option<&Link>, after: Option<&Link>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else { return before == after };
+    let is_less = before.uses == after.uses
+        || before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
+    is_less && *after == Link { uses: after.uses, ..before.clone() }
 }
 
 fn role(before: &NamedRole, after: &NamedRole) -> bool {
@@ -120,7 +130,7 @@ fn role(before: &NamedRole, after: &NamedRole) -> bool {
         && *after == NamedRole { implies: after.implies.clone(), ..before.clone() }
 }
 
-/// When a trust is used, only the number of its remaining uses changes: it gets smaller.
+/// When a trust is used, only the number of its remaining uses changes: the number gets smaller.
 fn trust(before: &Trust, after: &Trust) -> bool {
     let is_less = before.uses.zip(after.uses).is_some_and(|(before, after)| after <= before);
     is_less && *after == Trust { uses: after.uses, ..before.clone() }
@@ -138,14 +148,14 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
     before.step <= after.step
 }
 
-/// The use of a code gives no right: its user was admitted already, and the code is refused from now on.
+/// The use of a code gives no right: the user was admitted already, and the code is refused from now on.
 fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
     let same =
         SecondFactor { used_step: after.used_step, recovery: after.recovery.clone(), ..before.clone() };
     before.used_step <= after.used_step && is_part_of(&after.recovery, &before.recovery) && *after == same
 }
 
-/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because its user was
+/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because the user was
 /// admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
@@ -176,8 +186,8 @@ mod tests {
     use super::*;
     use crate::codec::Writer;
     use crate::tables::{
-        Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, SealedSecret, SecretDigest,
-        Verifier,
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation,
+        SealedSecret, SecretDigest, Verifier,
     };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
@@ -259,12 +269,31 @@ mod tests {
             comment: None,
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let other = Credential { verifier: Verifier::Keyed([2; 32]), ..token.clone() };
         let previous = Some(Previous { verifier: Verifier::Keyed([1; 32]), until: 9 });
         let both_work = Credential { previous, ..other.clone() };
         assert!(takes(&token, &other) && takes(&both_work, &other) && !takes(&token, &both_work));
         assert!(takes(&token, &Credential { enabled: false, expires: 5, ..token.clone() }));
+        let with = |uses, password: Option<&str>| {
+            let path = crate::vocabulary::StorePath::root();
+            let (datastore, rights) = ("tank".parse().unwrap(), LinkRights::Read);
+            let place = LinkPlace { datastore, path, rights, upload_bytes: None };
+            let (secret, password) = (SecretDigest([1; 32]), password.map(str::to_owned));
+            let link = Link { secret, place, password, uses };
+            Credential { verifier: Verifier::Missing, link: Some(Box::new(link)), ..token.clone() }
+        };
+        assert!(takes(&with(Some(2), None), &with(Some(1), None)), "a use");
+        for (before, after) in [
+            (with(Some(1), None), with(Some(2), None)),
+            (with(Some(1), None), with(None, None)),
+            (with(None, Some("x")), with(None, None)),
+            (token.clone(), with(None, None)),
+            (with(None, None), token.clone()),
+        ] {
+            assert!(!takes(&before, &after), "{after:?}");
+        }
 
         let open = Datastore { path: "/x".into(), ..Datastore::default() };
         let maintenance = Some(Maintenance { mode: MaintenanceMode::from_name("offline"), message: None });

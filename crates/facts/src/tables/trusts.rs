@@ -14,7 +14,7 @@ pub struct Trust {
     pub trustee: UserId,
     /// The project.
     pub project: ProjectId,
-    /// The roles that are lent. If the trustor loses one of them, the trust lends none.
+    /// The roles that are lent. If the trustor loses one of these roles, the trust lends no role.
     pub roles: Vec<RoleId>,
     /// Whether services see the trustor as the user of a session, and not the trustee.
     pub impersonation: bool,
@@ -29,8 +29,8 @@ pub struct Trust {
     /// The trust from which this trust was redelegated. If that trust no longer exists, this trust is not valid.
     #[serde(default)]
     pub parent: Option<TrustId>,
-    /// The application credential whose session made the trust. The trust is valid only while this credential is valid, and gives no more rights than
-    /// this credential.
+    /// The application credential of the session that made the trust. The trust is valid only while this credential is valid, and gives no more
+    /// rights than this credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
 }
@@ -75,8 +75,8 @@ impl Row for Trust {
 mod tests {
     use super::*;
 
-    /// Checks that both forms of a record can be read: `without` as older programs wrote it, without a field for an application credential, and
-    /// `with`, which contains one.
+    /// Checks that both forms of a record can be read. `without` has the form that older programs wrote, without a field for an application
+    /// credential. `with` has an application credential.
     fn reads_both<R: Row + PartialEq + std::fmt::Debug>(without: &R, with: &R) {
         let written = |row: &R| {
             let mut to = Writer::default();

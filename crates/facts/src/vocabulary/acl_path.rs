@@ -47,8 +47,8 @@ impl RolePath {
         &self.0
     }
 
-    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`, and the path is not that of an
-    /// application.
+    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`, and the path is not
+    /// `/application` or below it.
     pub fn is_plain(&self) -> bool {
         self.0 == "/" || !self.is_of_applications() && self.0.split('/').skip(1).all(is_safe_id)
     }

@@ -1,8 +1,8 @@
-//! The names that authenticate, and how they are written in one line: `user@realm`, or for a token `user@realm!name`.
+//! The names with which clients authenticate, and the spelling of these names in one line: `user@realm`, or for a token `user@realm!name`.
 //!
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
-//! percent-encoded, and a `%` stands before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no text
-//! has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
+//! percent-encoded, and a `%` is written before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no
+//! text has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
 //! invisible characters is also encoded, because a person cannot copy these characters. Only the files of Proxmox contain names of these two kinds as
 //! they are ([`Authid::to_proxmox`]).
 
@@ -113,7 +113,7 @@ impl FromStr for Userid {
     }
 }
 
-/// The name that authenticates: of a user, or of one of the user's API tokens.
+/// The name with which a client authenticates: the name of a user, or of one of the user's API tokens.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Authid {
     /// The user, or the token's owner.
@@ -186,8 +186,8 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// An authid for a text that cannot be an authid. Its realm has an empty name, which no realm has, so no account has this authid. Door 2 refuses
-    /// it like every unknown authid.
+    /// An authid for a text that cannot be an authid. The authid has a realm with an empty name. No account has such a realm, so door 2 refuses the
+    /// authid like every unknown authid.
     pub fn of_nobody(text: &str) -> Authid {
         let odd = |text: &str| Text { text: text.into(), is_plain: false };
         let shown = text.get(..text.floor_char_boundary(limits::USERID_BYTES_MAX)).unwrap_or_default();
@@ -213,7 +213,8 @@ impl Authid {
         }
     }
 
-    /// The authid as one ASCII word, for headers and the log. It is built without format arguments, because every request's log line contains it.
+    /// The authid as one ASCII word, for headers and the log. The word is built without format arguments, which would be slower: the log line of
+    /// every request contains this word.
     pub fn to_word(&self) -> Word {
         let (name, realm) = (self.user.name(), self.user.realm().as_str());
         let token = self.token.as_ref().map(TokenName::as_str);

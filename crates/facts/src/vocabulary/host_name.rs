@@ -16,7 +16,7 @@ const LABEL_BYTES_MAX: usize = 63;
 pub struct HostName(Word);
 
 impl HostName {
-    /// The host in a `Host` header (RFC 9110 §7.2): a host with an optional port, which does not count. `None` if the text is no such host.
+    /// The host in a `Host` header (RFC 9110 §7.2): a host with an optional port. The port is ignored. `None` if the text is no such host.
     pub fn of_authority(text: &str) -> Option<Self> {
         let end = text.rfind(':').filter(|at| !text.get(*at..).is_some_and(|rest| rest.contains(']')));
         let (host, port) = match end {
@@ -28,7 +28,7 @@ impl HostName {
         host.parse().ok().filter(|_| is_port)
     }
 
-    /// The host and the path of a URL such as `https://wiki.example.com/a?b=c`. The port and the query do not count.
+    /// The host and the path of a URL such as `https://wiki.example.com/a?b=c`. The port and the query are ignored.
     ///
     /// # Errors
     /// [`PathRefused`], also if the text is no URL with `http` or `https`.

@@ -61,7 +61,7 @@ impl IdBytes {
         }
     }
 
-    /// The stored form. A short one is padded with zeros.
+    /// The stored form. The stored form of a short id is padded with zeros.
     pub const fn padded(&self) -> [u8; 48] {
         self.bytes
     }
@@ -299,7 +299,7 @@ long_ids! {
 }
 
 impl DomainId {
-    /// The domain whose id is `default` in Keystone's API.
+    /// The domain with the id `default` in Keystone's API.
     pub const DEFAULT: DomainId = DomainId(*b"default\0\0\0\0\0\0\0\0\0");
 
     /// The id as Keystone's clients write it.

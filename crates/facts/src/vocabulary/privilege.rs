@@ -1,4 +1,5 @@
-//! Privileges: the administrative rights that roles grant. The names and their order are those of Proxmox (pbs-api-types, `acl.rs`).
+//! Privileges: the administrative rights that roles grant. The names and the order of the privileges are the same as in Proxmox (pbs-api-types,
+//! `acl.rs`).
 
 use super::Role;
 use std::ops::{BitAnd, BitOr};
@@ -102,7 +103,7 @@ impl Role {
             Role::TapeAdmin => bits(&[18, 19, 20, 21]),
             Role::TapeOperator => bits(&[18, 20, 21]),
             Role::TapeReader => bits(&[18, 21]),
-            // The privileges are those of Proxmox, which has no applications.
+            // All privileges come from Proxmox, which has no applications. So these roles grant no privileges.
             Role::ApplicationReader | Role::ApplicationUser | Role::ApplicationAdmin => Privileges::NONE,
         }
     }

@@ -105,8 +105,8 @@ impl Role {
         }
     }
 
-    /// Whether the role counts for datastores. The roles for applications do not count, and neither do those for remotes and tapes, which this server
-    /// only stores.
+    /// Whether the role counts for datastores. The roles for applications do not count. The roles for remotes and tapes do not count either, because
+    /// this server only stores them.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
     }

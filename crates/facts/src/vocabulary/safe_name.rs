@@ -1,5 +1,5 @@
-//! The names of datastores and of applications. The name is the identity: in `datastore.cfg` because the file has no ids, and for applications because
-//! roles are assigned on paths that contain the name.
+//! The names of datastores and of applications. Datastores and applications are identified by their names: a datastore because `datastore.cfg`
+//! contains no ids, and an application because roles are assigned on paths that contain the name.
 
 use super::{Malformed, Word, is_safe_id};
 use crate::limits;

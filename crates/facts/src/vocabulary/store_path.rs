@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// Names with this prefix are reserved, for example for running uploads. No request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
-/// A relative path whose names were all checked; empty for the datastore's root.
+/// A relative path with only checked names; empty for the datastore's root.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StorePath(String);
 
@@ -34,8 +34,8 @@ pub enum PathRefused {
     /// A name that is reserved for the server's own files.
     #[error("names that start with `.enfilade-` are reserved")]
     Reserved,
-    /// A `;` in the path of an application. Some applications ignore the text from `;` to the next slash, so they would open another path than the one
-    /// that was judged.
+    /// A `;` in the path of an application. Some applications ignore the text from `;` to the next slash, so they would open another path than the
+    /// path that this server checked.
     #[error("the path contains `;`; encode `;` as %3B")]
     Parameters,
     /// The text is no path with an optional query.
@@ -69,7 +69,7 @@ impl StorePath {
         Self::from_names(names.iter().map(String::as_str))
     }
 
-    /// The path in the request target of an application, such as `/a/b?c=d`. The query does not count.
+    /// The path in the request target of an application, such as `/a/b?c=d`. The query is ignored.
     ///
     /// # Errors
     /// [`PathRefused`] for a text that is no valid path, or that an application could read as another path.
@@ -208,7 +208,7 @@ pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     }
 }
 
-/// Percent-decodes one name. An encoded slash becomes part of the name, and [`check_entry_name`] refuses it.
+/// Percent-decodes one name. An encoded slash becomes part of the name, and [`check_entry_name`] refuses this name.
 fn decode(encoded: &str) -> Result<String, PathRefused> {
     let bytes = percent_decoded(encoded.as_bytes()).ok_or(PathRefused::Escape)?;
     String::from_utf8(bytes).map_err(|_| PathRefused::Encoding)

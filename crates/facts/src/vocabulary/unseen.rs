@@ -89,8 +89,8 @@ pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
 /// The longest part of a text that an error quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 80;
 
-/// The beginning of a text for an error, with control characters and invisible characters percent-encoded, as in the spelling of a name; `…` at the
-/// end if the text is longer. The result contains no escape, so it may be part of a text that [`visible`] escapes later.
+/// The beginning of a text for an error. Control characters and invisible characters are percent-encoded, as in the spelling of a name. If the text
+/// is longer, the result ends with `…`. The result contains no escape, so it may be part of a text that [`visible`] escapes later.
 pub fn excerpt(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(EXCERPT_CHARS_MAX) {

@@ -16,7 +16,7 @@ pub(crate) fn change() -> Change {
     Change::new(AuditRecord { who: "a test".into(), what: "x".into(), unix_seconds: 7, request: None })
 }
 
-/// The domain whose description is the number.
+/// The id of the domain that has the number as its description.
 pub(crate) fn id() -> DomainId {
     DomainId::from_bytes([1; 16])
 }

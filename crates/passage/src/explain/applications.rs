@@ -10,7 +10,7 @@ use enfilade_facts::{Door, Read};
 use enfilade_identity::Reach;
 
 impl House {
-    /// The answers of the doors if `authid`, with the correct secret, made a request to an application.
+    /// The answers that the doors would give if `authid`, with the correct secret, made a request to an application.
     pub fn explain_use(&self, authid: &Authid, ask: &ApplicationAsk) -> Explanation {
         let mut explaining = Explaining { house: self, doors: Vec::new(), remedy: Remedy::default() };
         let _ = explaining.walk_to_application(authid, ask);

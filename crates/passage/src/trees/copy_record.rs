@@ -73,8 +73,8 @@ impl CopyRecord {
 }
 
 impl Stay {
-    /// Adds to `failed` the members of the source that were not copied, and entries whose names no path can contain, as far as the visitor may see
-    /// them.
+    /// Adds to `failed` the members of the source that were not copied, and the entries with names that no path can contain. Members and entries that
+    /// the visitor may not see are left out.
     ///
     /// # Errors
     /// When the budget is used up, or door 2 or 3 no longer admits the visitor.
@@ -119,8 +119,8 @@ impl Stay {
         Ok(())
     }
 
-    /// Adds to `failed` every entry of `listing` that the visitor may see and whose name cannot be part of a path, for example a name that is not
-    /// UTF-8.
+    /// Adds to `failed` every entry of `listing` that the visitor may see and that has a name which no path can contain, for example a name that is
+    /// not UTF-8.
     fn name_unspelled(
         &mut self,
         listing: &Listing,

@@ -116,7 +116,7 @@ impl Stay {
         Ok(failed)
     }
 
-    /// Deletes a file, or enters a directory. A directory is deleted when the walk leaves it.
+    /// Deletes a file, or enters a directory. A directory is deleted when the tree walk reaches the end of the directory.
     fn delete_member(
         &mut self,
         permit: AccessPermit,
@@ -162,7 +162,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Deletes a directory whose members were deleted. Returns whether the directory stays.
+    /// Deletes a directory after the deletion of its members. Returns whether the directory stays.
     ///
     /// # Errors
     /// [`Content::Unmet`] if a condition of the request is no longer true. In that case nothing is deleted.

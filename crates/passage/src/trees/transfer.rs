@@ -31,6 +31,10 @@ pub(super) struct Replaced {
 }
 
 impl Destination<'_> {
+    pub(super) fn goal(&self) -> EntryRef<'_> {
+        EntryRef { directory: &self.directory, name: self.name }
+    }
+
     pub(super) fn replaced(&self) -> Option<(&AccessPermit, &Node)> {
         self.replaced.as_ref().map(|replaced| (&replaced.permit, &replaced.node))
     }
@@ -61,10 +65,7 @@ impl Stay {
         let (directory, name, target, permit, tree) = source.map_err(|why| why.about(Stands::Source))?;
         self.fits(from, to, tree)?;
         let destination = self.claim_destination(to, target.kind(), placing, &budget)?;
-        let (at, goal) = (
-            EntryRef { directory: &directory, name },
-            EntryRef { directory: &destination.directory, name: destination.name },
-        );
+        let (at, goal) = (EntryRef { directory: &directory, name }, destination.goal());
         let (mut own, still_there) = (Vec::new(), self.still_there(to, &destination.directory));
         let moved = enfilade_content::rename(
             (&permit, &target, at),
@@ -101,7 +102,7 @@ impl Stay {
     }
 
     /// The source of a MOVE, if the visitor may move all of it.
-    fn source_to_move<'p>(
+    pub(super) fn source_to_move<'p>(
         &mut self,
         from: &'p StorePath,
         placing: Placing<'_>,
@@ -119,7 +120,7 @@ impl Stay {
     }
 
     /// Checks that no member's new path exceeds the limits of paths.
-    fn fits(&self, from: &StorePath, to: &StorePath, tree: Tree) -> Result<(), Refusal> {
+    pub(super) fn fits(&self, from: &StorePath, to: &StorePath, tree: Tree) -> Result<(), Refusal> {
         let limits = self.visit.limits();
         let bytes = (tree.longest + to.as_str().len()).saturating_sub(from.as_str().len());
         let names = (tree.deepest + to.names().count()).saturating_sub(from.names().count());
@@ -131,7 +132,7 @@ impl Stay {
 
     /// Judges a tree once more, after the tree got another name. `path` is the path that the tree had before. Returns the number of bytes of content
     /// in the tree.
-    fn judge_again(
+    pub(super) fn judge_again(
         &mut self,
         path: &StorePath,
         node: &Node,

@@ -1,4 +1,4 @@
-//! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool decrypts it without this program.
+//! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool can decrypt the backup without this program.
 //!
 //! The header contains a random file key, which is encrypted for each recipient with X25519, or for a passphrase with scrypt. The payload is
 //! encrypted in chunks. Each chunk is bound to its number and to whether it is the last chunk, so a payload that was cut or reordered is refused.
@@ -48,7 +48,7 @@ pub struct Identity(Zeroizing<[u8; 32]>);
 pub enum Lock {
     /// A passphrase.
     Passphrase(Secret),
-    /// The holders of these keys.
+    /// These recipients: the holders of the private keys that belong to these public keys.
     Recipients(Vec<Recipient>),
 }
 
@@ -58,7 +58,7 @@ pub enum Key {
     Passphrase(Secret),
     /// Private keys.
     Identities(Vec<Identity>),
-    /// The file key itself. The process that wrote the file has it, and needs no other key to verify the file.
+    /// The file key itself. The process that wrote the file has the file key, and needs no other key to verify the file.
     OfFile(FileKey),
 }
 
@@ -202,7 +202,7 @@ fn stretched(passphrase: &[u8], salt: &[u8], work: u8) -> Result<Zeroizing<[u8; 
     Ok(key)
 }
 
-/// Derives a key from a private and a public key. `salt` is the public key in the header of the file, followed by the recipient.
+/// Derives a key from a private and a public key. `salt` is the public key in the header of the file, followed by the public key of the recipient.
 fn agreed(private: &PrivateKey, public: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; 32]>, Unspecified> {
     let public = UnparsedPublicKey::new(&X25519, public);
     agreement::agree(private, public, Unspecified, |shared| derive(shared, salt, X25519_LABEL))

@@ -1,4 +1,4 @@
-//! Restores a data directory under a temporary name next to its final path, and renames it when it is complete.
+//! Restores a data directory under a temporary name next to its final path, and renames the directory when the restore is complete.
 
 use super::new_files::sync_all;
 use super::{BackupError, Manifest};
@@ -25,12 +25,12 @@ pub struct NewDirectory {
 pub struct Owners {
     /// The user and the group of all files, if the caller is root and restores for another user.
     pub owner: Option<(u32, u32)>,
-    /// The group whose members share the data directory.
+    /// The group of the users who share the data directory.
     pub group: Option<u32>,
 }
 
 impl NewDirectory {
-    /// Makes the directory under its temporary name. If an interrupted restore has left such a directory, it is removed first.
+    /// Makes the directory under its temporary name. If an interrupted restore has left a directory with this name, that directory is removed first.
     ///
     /// # Errors
     /// When the directory cannot be made, or another process restores to the same path.
@@ -53,7 +53,7 @@ impl NewDirectory {
         Ok(NewDirectory { path: path.to_owned(), new, _lock: lock, is_in_place: false })
     }
 
-    /// The temporary path of the directory, which it has until [`NewDirectory::put_in_place`].
+    /// The temporary path of the directory. The directory has this path until [`NewDirectory::put_in_place`] is called.
     pub fn directory(&self) -> &Path {
         &self.new
     }
@@ -108,8 +108,8 @@ impl NewDirectory {
         (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default()
     }
 
-    /// Exchanges the new directory with the old one, which gets the name `aside`. The old directory never has the temporary name, because the next
-    /// restore removes a directory with this name.
+    /// Exchanges the new directory with the old directory. The old directory gets the name `aside`. The old directory never has the temporary name,
+    /// because the next restore removes a directory with this name.
     fn exchange(&self, aside: &Path) -> io::Result<()> {
         std::fs::rename(&self.new, aside)?;
         let exchanged = rustix::fs::renameat_with(CWD, aside, CWD, &self.path, RenameFlags::EXCHANGE);

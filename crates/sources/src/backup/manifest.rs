@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// The format of backups that this program writes, and the newest that it reads.
+/// The format of the backups that this program writes. It is also the newest format that this program reads.
 pub const FORMAT: u32 = 1;
 /// The name of the manifest in a backup.
 pub const MANIFEST: &str = "manifest.json";

@@ -1,4 +1,4 @@
-//! New files of a backup, or of a directory that is restored from one.
+//! New files of a backup, or of a directory that is restored from a backup.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A backup whose manifest was read.
+/// A backup with its manifest, which was read already.
 pub struct Backup {
     /// The manifest of the backup.
     pub manifest: Manifest,
@@ -18,7 +18,7 @@ pub struct Backup {
 /// The place of a backup's files.
 enum Files {
     Directory(PathBuf),
-    /// A reader at the beginning of the archive. It reads the manifest a second time.
+    /// A reader at the beginning of the archive. The manifest is read a second time with this reader.
     Archive(Box<dyn Read>),
 }
 
@@ -88,8 +88,8 @@ impl Backup {
     ) -> Result<Manifest, BackupError> {
         self.read(&mut |entry, from| {
             let received = if entry.path == name { receive(from) } else { Ok(()) };
-            // The rest of the file is read even if `receive` failed. If the file differs from the manifest, this is reported as the cause of the
-            // error.
+            // The rest of the file is read even if `receive` failed. If the file differs from the manifest, this difference is reported as the cause
+            // of the error.
             io::copy(from, &mut io::sink()).map_err(|why| damaged(entry, why))?;
             received.map_err(|why| match Differs::of(&why) {
                 Some(_) => damaged(entry, why),

@@ -193,7 +193,7 @@ fn an_encrypted_backup_opens_with_its_key_alone_and_every_byte_counts() {
         bytes[at] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         let why = verified(&path, Some(&key)).unwrap_err();
-        // The first 400 bytes contain the header of age. If a byte after them was changed, the error says that the backup is damaged.
+        // The first 400 bytes contain the header of age. If a byte after the header was changed, the error says that the backup is damaged.
         assert!(at < 400 || matches!(why, BackupError::Damaged(_)), "byte {at}: {why}");
     }
     let chunks = (0..whole.len()).step_by(1013).chain([whole.len() - 1, whole.len() - 16, whole.len() - 17]);
@@ -215,7 +215,7 @@ fn a_passphrase_opens_what_it_closed() {
     assert_eq!(verified(&path, Some(&Key::Passphrase(passphrase("correct horse")))).unwrap(), manifest);
     let why = verified(&path, Some(&Key::Passphrase(passphrase("correct hors")))).unwrap_err().to_string();
     assert_eq!(why, "the passphrase is wrong");
-    // A file whose scrypt cost needs far too much memory.
+    // A file with a scrypt cost that needs far too much memory.
     let text = std::fs::read(&path).unwrap();
     let at = text.windows(4).position(|four| four == b" 18\n").unwrap();
     let expensive = [&text[..at], b" 30\n", &text[at + 4..]].concat();

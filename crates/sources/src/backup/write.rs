@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The bytes of a file of a backup.
 pub enum Content {
-    /// A file of the data directory, or of a directory outside it.
+    /// A file of the data directory, or of a directory outside the data directory.
     File(PathBuf),
     /// The facts.
     Facts(Box<Gathered>),
@@ -117,7 +117,7 @@ pub fn write_archive(
     items: &mut [Item],
     lock: Option<&Lock>,
 ) -> Result<u64, BackupError> {
-    // The key of the encrypted file, with which it is read again.
+    // The key of the encrypted file. With this key, the file is read again.
     let key = OnceCell::new();
     let mut failed = None;
     let written = atomic::write_with_checked(
@@ -151,7 +151,7 @@ pub fn write_archive(
     Ok(std::fs::metadata(path).map_err(|why| BackupError::io(path, why))?.len())
 }
 
-/// Stores the reason in `failed`, because `io::Error` cannot contain it.
+/// Stores the reason in `failed`, because an `io::Error` cannot contain a `BackupError`.
 fn keep(failed: &mut Option<BackupError>, why: BackupError) -> io::Error {
     *failed = Some(why);
     io::Error::other("the backup was not written")
@@ -205,7 +205,7 @@ pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> 
         }
         Backup::open(&temp, None)?.verify()?;
         sync_all(&temp).map_err(failed)?;
-        // The rename never replaces a directory. If two callers write to the same path, one of them gets an error.
+        // The rename never replaces a directory. If two callers write to the same path, only one of the callers succeeds.
         rustix::fs::renameat_with(
             rustix::fs::CWD,
             &temp,

@@ -32,7 +32,7 @@ pub fn can_hold(path: &RolePath, ugid: &Ugid) -> bool {
     path.is_plain() && !text.contains(',') && text.parse().as_ref() == Ok(ugid) && *ugid != root_pam()
 }
 
-/// The administrator of a Proxmox server. This user has every role, so the file needs no line for it.
+/// The administrator of a Proxmox server. This user has every role, so the file needs no line for this user.
 pub(crate) fn root_pam() -> Ugid {
     Ugid::Authid(Authid::from(Userid::root_pam()))
 }

@@ -37,8 +37,8 @@ const COMPANIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 /// Identifies one version of a file: inode number, size, modification time and change time. The times are in nanoseconds.
 pub type Identity = [u64; 4];
 
-/// A function that an engine calls for each file, with the index of the file's name in the list of names, and with the bytes of the file or the
-/// reason why the file could not be read.
+/// A function that an engine calls for each file. The first argument is the index of the file's name in the list of names. The second argument
+/// contains the bytes of the file, or the reason why the file could not be read.
 pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
 /// A method of reading many files.

@@ -5,7 +5,7 @@ use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, excerpt};
 
-/// The properties of Proxmox Backup Server 4. All of them are stored, but only a few have an effect in this server.
+/// The properties of Proxmox Backup Server 4. All of these properties are stored, but only a few have an effect in this server.
 const KNOWN: [&str; 22] = [
     "path",
     "comment",

@@ -78,9 +78,9 @@ pub fn open_for<F>(
     Ok(file)
 }
 
-/// Sets the group and the mode of a file or directory. If root owns it, the owner of the directory above becomes its owner. Only the owner of the
-/// file and root may change the group and the mode. Any other user can open the file only as a member of its group, so the group is already correct
-/// and nothing is changed.
+/// Sets the group and the mode of a file or directory. If root owns the file or directory, the owner of the directory above becomes its owner. Only
+/// the owner of the file and root may change the group and the mode. Any other user can open the file only as a member of its group, so the group is
+/// already correct and nothing is changed.
 pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
     let file = opened(path)?;
     let is = rustix::fs::fstat(&file)?;
@@ -141,7 +141,7 @@ mod tests {
         for name in ["shared", "of_group"] {
             assert_eq!(owner(&house.join(name)), (4321, 4323), "{name}");
         }
-        // The owner of a file is not changed if it is not root.
+        // If the owner of a file is not root, the owner is not changed.
         std::os::unix::fs::chown(house.join("opened"), Some(4324), None).unwrap();
         share_file(&house.join("opened"), None).unwrap();
         assert_eq!(owner(&house.join("opened")).0, 4324);

@@ -1,6 +1,7 @@
-//! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`. Each key is a file whose name is a number, with 32 bytes in
-//! base64url. `0` is the staged key, which becomes the next primary key. The key with the highest number is the primary key, which signs tokens. All
-//! other keys are secondary keys, which only verify tokens. Files whose name is not a number are reported and not changed.
+//! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`. Each key is in a file of its own. The name of the file is a
+//! number, and the content is 32 bytes in base64url. `0` is the staged key, which becomes the next primary key. The key with the highest number is
+//! the primary key, which signs tokens. All other keys are secondary keys, which only verify tokens. Files with a name that is not a number are
+//! reported and not changed.
 
 use super::bounded;
 use super::{atomic, directory};

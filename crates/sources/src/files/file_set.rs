@@ -126,14 +126,15 @@ impl FileSet {
         })
     }
 
-    /// Waits up to [`FINISH_WAIT`] for a process that holds a lock of these files, so that the holder can commit the change in its own name.
+    /// Waits up to [`FINISH_WAIT`] for a process that holds a lock of these files, so that this process can commit the change with the name of its
+    /// user.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)
     }
 
     /// Takes the locks of these files. The order of the locks is always the same, as in Proxmox: for example, the lock of `user.cfg` is taken before
-    /// that of `token.shadow`.
+    /// the lock of `token.shadow`.
     ///
     /// # Errors
     /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
@@ -165,7 +166,7 @@ pub enum EditError<E> {
     Refused(E),
 }
 
-/// The files whose locks this process holds, and the new bytes of those that are edited.
+/// The files that this process has locked, and the new bytes of each file that is edited.
 pub struct Locked<'s> {
     set: &'s FileSet,
     locks: Vec<(FileName, FileLock)>,
@@ -240,7 +241,7 @@ impl Locked<'_> {
     /// Writes the edited files, in the order of their first edits. The locks are still held afterwards.
     ///
     /// # Errors
-    /// When a file cannot be written. This file is unchanged, and so are the files after it.
+    /// When a file cannot be written. This file and the files after this file are unchanged.
     pub fn write(&mut self) -> Result<(), String> {
         for Edited { file, target, old, is_changed, bytes } in self.edited.drain(..) {
             let written = match &old {

@@ -1,9 +1,9 @@
 //! Updates the stored facts when the files that people edit have changed.
 //!
-//! If a file exists, it determines the content of its records. A look is one reading of the files. Every look compares the inode number, change time
-//! and size of each file with the stored values of the last version that was read. A file is read again if one of these values differs. A file is
-//! also read again if it changed very recently, because a later change could have the same change time. The content of the file is then compared with
-//! the stored facts. All differences of all files are committed as one change.
+//! If a file exists, the file determines the content of the records that are mirrored from it. A look is one check of all these files. Every look
+//! compares the inode number, change time and size of each file with the stored values of the last version that was read. A file is read again if one
+//! of these values differs. A file is also read again if it changed very recently, because a later change could have the same change time. The
+//! content of the file is then compared with the stored facts. All differences of all files are committed as one change.
 //!
 //! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
 //! meantime. So if two looks commit changes of the same file at the same time, even in two processes, the second commit is refused, and its look is
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// The author of a change of a file that was made by a command of this program or by a request to it.
+/// The author of a change of a file, if a command of this program or a request to the server made the change.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
     /// The name of the author, for the audit log.
@@ -371,8 +371,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// The users and tokens whose entries in the files changed since the last look of this process. `None` if they are not known, for example because
-    /// another process has changed the facts since then.
+    /// The users and tokens with an entry that changed in the files since the last look of this process. `None` if the changed entries are not known,
+    /// for example because another process has changed the facts since then.
     fn changed(&self, news: &[News], said: &FileContents) -> Option<Vec<Authid>> {
         let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
@@ -407,8 +407,9 @@ impl Mirror {
         }
     }
 
-    /// The tokens whose entries in `token.shadow` changed since the last look. `None` if they are not known, for example because another process has
-    /// changed the facts since then. This function removes the value of `secrets`. So if this look fails, the next look compares the whole file.
+    /// The tokens with an entry that changed in `token.shadow` since the last look. `None` if the changed entries are not known, for example because
+    /// another process has changed the facts since then. This function removes the value of `secrets`. So if this look fails, the next look compares
+    /// the whole file.
     fn walk(&mut self, news: &[News]) -> Option<Changes> {
         let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
         let (digest, mut seen) = self.secrets.take()?;

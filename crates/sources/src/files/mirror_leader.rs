@@ -1,5 +1,5 @@
-//! The file `lookout`, which all processes of the machine share. It identifies the mirror leader, the process that reads the mirrored files, and
-//! contains the time of the leader's last look.
+//! The file `lookout`, which all processes of the machine share. The file identifies the mirror leader: the process that reads the mirrored files.
+//! The file also contains the time of the leader's last look.
 //!
 //! The file contains these fields. Times are in milliseconds since the machine started:
 //!

@@ -121,7 +121,8 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-/// The objects with the name `users` at the top of `tfa.json`. The file should have only one, but all of them are read.
+/// The objects with the name `users` at the top of `tfa.json`. The file should have only one object with this name, but all objects with this name
+/// are read.
 struct Top(Vec<Pairs<Pairs<Value>>>);
 
 impl<'de> Deserialize<'de> for Top {

@@ -77,7 +77,8 @@ pub struct Parsed {
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the previous line belongs to: nothing (it is blank, or there is none), a section, or a group of lines outside all sections.
+/// What the previous line belongs to: nothing (the previous line is blank, or there is no previous line), a section, or a group of lines outside all
+/// sections.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,
@@ -231,7 +232,7 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     }
 }
 
-/// Edits the sections of a file whose lock the caller holds ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
+/// Edits the sections of a file. The caller holds the lock of the file ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
 ///
 /// # Errors
 /// When the file cannot be read, a section cannot be printed, or `change` refuses. In this case nothing is edited.

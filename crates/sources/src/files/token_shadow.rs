@@ -1,4 +1,4 @@
-//! `token.shadow`, as Proxmox writes it: a JSON object whose keys are token ids and whose values are crypt(3) hashes.
+//! `token.shadow`, as Proxmox writes it: a JSON object. Its keys are token ids, and its values are crypt(3) hashes.
 
 use super::section_config::LineError;
 use enfilade_facts::memo::KeyMaker;
@@ -92,7 +92,7 @@ impl TokenShadow {
                         Entry::Vacant(new) => {
                             new.insert(hash);
                         }
-                        // Proxmox uses the last of two entries, but it is unknown which one the author wants.
+                        // Proxmox uses the last of two entries, but it is unknown which entry the author wants.
                         Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
                     }
                 }
@@ -115,7 +115,7 @@ pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
 /// The part of `token.shadow` that must be compared with the stored facts.
 pub(crate) enum Secrets {
-    /// The whole file, and the tokens whose entries changed, if that is known.
+    /// The whole file, and the tokens with a changed entry. `None` if it is not known which entries changed.
     Whole(Hashes, Option<Vec<Authid>>),
     /// Only the changed entries. No other token has to be compared.
     Alone(Changes),
@@ -143,8 +143,8 @@ impl Seen {
         KeyMaker::new(&self.seed, "token.shadow").bytes(hash.as_bytes()).key()
     }
 
-    /// The changed tokens of a new version of the file. The digests are replaced by those of the new version. `None` if the file has problems. In
-    /// this case the whole file must be parsed, and these digests must not be used again.
+    /// The changed tokens of a new version of the file. The digests are replaced by the digests of the new version. `None` if the file has problems.
+    /// In this case the whole file must be parsed, and these digests must not be used again.
     pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<Changes> {
         self.walk += 1;
         let mut changes = Changes::new();

@@ -104,6 +104,7 @@ mod tests {
             comment: None,
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let delegation = Delegation {
             project: ProjectId::from_bytes([9; 16]),

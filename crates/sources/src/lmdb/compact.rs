@@ -2,7 +2,7 @@
 //! may stay partly empty.
 //!
 //! The records are put, in the order of their keys, into a new file in a directory next to the old file. The new file is synced, and then renamed to
-//! the name of the old file. So the old store exists until the new one is complete. A compaction is a change with a revision and an entry in the
+//! the name of the old file. So the old store exists until the new store is complete. A compaction is a change with a revision and an entry in the
 //! change log. It changes no fact, so the tallies stay the same. No other process may have the store open, because such a process would continue to
 //! use the old file.
 
@@ -111,8 +111,8 @@ impl Status {
 }
 
 impl Lmdb {
-    /// Computes the effect of a compaction, without writing anything. The computed length of the new file differs from the real one by at most a few
-    /// percent.
+    /// Computes the effect of a compaction, without writing anything. The computed length of the new file differs from the real length by at most a
+    /// few percent.
     ///
     /// # Errors
     /// When a record cannot be read or is damaged.
@@ -129,7 +129,7 @@ impl Lmdb {
         Ok(Compaction { records, bytes_before, bytes_after: pages.bytes() })
     }
 
-    /// Compacts the store in this directory. The old file exists until the new one is complete and synced.
+    /// Compacts the store in this directory. The old file exists until the new file is complete and synced.
     ///
     /// # Errors
     /// When other processes have the store open, or a step fails. In this case the store is unchanged. After a power cut during a compaction, the
@@ -196,7 +196,7 @@ fn has_room(environment: &Environment) -> Result<(), CompactError> {
     if needed <= free { Ok(()) } else { Err(CompactError::NoRoom { needed, free }) }
 }
 
-/// Sets the owner, group and mode of the new file to those of the old file, because the server may run as another user than this process.
+/// Gives the new file the owner, group and mode of the old file, because the server may run as another user than this process.
 ///
 /// # Errors
 /// When a user can open the old file, but not the new file.
@@ -308,8 +308,8 @@ impl Writing<'_> {
 
 type EachRecord<'e> = &'e mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>;
 
-/// Calls `each` for every record except those of the table `Head`, table by table, in the order of the keys. Compares each table with its tally.
-/// Returns the number of records.
+/// Calls `each` for every record except the records of the table `Head`, table by table, in the order of the keys. Each table is compared with its
+/// tally. Returns the number of records.
 fn each_record(
     from: &Reading<'_>,
     view: &View<'_>,

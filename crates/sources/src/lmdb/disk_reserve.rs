@@ -112,16 +112,17 @@ pub(super) struct DiskReserve {
     map_bytes: u64,
     /// The size of the reserve, in bytes.
     bytes: u64,
-    /// The file has disk space up to this offset, as far as this process knows. Another process may have allocated more.
+    /// The file has disk space up to this offset, as far as this process knows. Another process may have allocated more disk space.
     until: AtomicU64,
 }
 
 impl DiskReserve {
-    /// Makes the reserve if the store has none. If this is not possible, the store is opened without one.
+    /// Makes the reserve if the store has none. If this is not possible, the store is opened without a reserve.
     ///
-    /// The disk space of the file (`st_blocks`) does not show whether the file has a reserve: XFS also counts space behind the end of the file that
-    /// it allocated on its own, and that it frees later. So the reserve is always allocated. If the file has the space already, this is cheap, and
-    /// XFS then keeps the space. Only if the allocation fails, for example because the disk is full, the space in `st_blocks` counts as the reserve.
+    /// The disk space of the file (`st_blocks`) does not show whether the file has a reserve: XFS can allocate space behind the end of a file on its
+    /// own, and free this space later. `st_blocks` includes this space. So the reserve is always allocated. If the file has the space already, the
+    /// allocation takes little time, and XFS keeps the space afterwards. Only if the allocation fails, for example because the disk is full, the
+    /// space in `st_blocks` counts as the reserve.
     pub(super) fn open(env: &Env<WithTls>) -> heed::Result<Self> {
         let file = env.try_clone_inner_file()?;
         let all = space_of(&file).map_err(std::io::Error::from)?.all;

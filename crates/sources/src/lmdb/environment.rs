@@ -36,7 +36,7 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     pub(super) disk_reserve: DiskReserve,
-    /// Whether the changes come from the log of a fleet. The store's flag for this changes only while no process has the store open.
+    /// Whether the changes come from the log of a fleet. The flag in the store's format changes only while no process has the store open.
     pub(super) is_replica: bool,
     /// The format of the store, as this process knows it. Only a member of a fleet has a store of an older format than [`FORMAT`].
     pub(super) format: AtomicU32,
@@ -108,7 +108,7 @@ impl Environment {
         })
     }
 
-    /// As `reading`, for a store whose head may be damaged. Only the raw records can be read, because a view needs the head.
+    /// As `reading`, for a store that may have a damaged head. Only the raw records can be read, because a view needs the head.
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
         within(self.store, || {
             let (txn, revision) = self.begun(|env| env.read_txn())?;
@@ -147,7 +147,7 @@ impl Environment {
         let mut begun = 0;
         loop {
             let txn = begin(&self.env)?;
-            // The commit number is the id of the transaction. The number in the meta page may already be that of a later commit.
+            // The commit number is the id of the transaction. The number in the meta page may already belong to a later commit.
             let commit = txn.id() as u64;
             // Only a later commit can overwrite the roots. If no later commit exists yet, the transaction has read the roots of its own commit.
             let is_newest = self.env.info().last_txn_id == txn.id();
@@ -251,12 +251,12 @@ impl Environment {
 }
 
 /// The open environments of this process, by the device and inode number of their file. LMDB's locks belong to the process: if the process opened the
-/// same file as two environments, closing one of them would release the locks of the other. So all handles share one environment. The table does not
-/// use the path as its key, because several paths can lead to one file.
+/// same file as two environments, closing one environment would release the locks of the other environment. So all handles share one environment. The
+/// table does not use the path as its key, because several paths can lead to one file.
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
-/// Opens the environment in this directory, or returns the one that this process has open already.
+/// Opens the environment in this directory, or returns the environment if this process has it open already.
 pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path, terms.group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -346,7 +346,8 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {
-        // This is done under the writer lock: if two processes make the store at the same time, the second one finds the store of the first.
+        // The store is made under the writer lock: if two processes open the directory at the same time, the second process finds the store of the
+        // first process.
         let made = writers.alone(|| tables::make(&env, FORMAT, &Table::ALL)).map_err(|why| failed(&why))?;
         made.map_err(lmdb_failed)?;
         there = tables::find(&env).map_err(lmdb_failed)?;

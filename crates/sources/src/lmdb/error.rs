@@ -111,7 +111,8 @@ pub enum OpenError {
         /// The format of the store.
         found: u32,
     },
-    /// The store is the copy of a member of a fleet. If one machine replaced or rewrote its records, they would differ from those of the other members.
+    /// The store is the copy of a member of a fleet. If one machine replaced or rewrote its records, they would differ from the records of the other
+    /// members.
     #[error(
         "facts in `{0}` belong to a member of a fleet, so they cannot be restored, compacted or upgraded on this machine alone; `enfilade fleet --help` lists what a member can do"
     )]
@@ -133,7 +134,7 @@ pub enum OpenError {
         /// The newest acknowledged revision.
         expected: Revision,
     },
-    /// The files of the store were replaced by those of another store.
+    /// The files of the store were replaced by the files of another store.
     #[error(
         "facts in `{0}` belong to another store than the one that was in this directory before; put the previous store back, or accept the present store with `enfilade facts restore --accept-rollback`"
     )]

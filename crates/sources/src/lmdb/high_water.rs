@@ -60,8 +60,8 @@ impl HighWater {
         std::fs::read(path).is_ok_and(|bytes| is_zero(bytes.strip_prefix(&MAGIC).unwrap_or(&bytes)))
     }
 
-    /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to those of
-    /// the old file. From now on the new file is used, because other processes write acknowledged revisions into it.
+    /// Checks whether the file was removed or replaced. If so, the new file with this name is opened or made, and its numbers are raised to the
+    /// numbers of the old file. From now on the new file is used, because other processes write acknowledged revisions into it.
     ///
     /// # Errors
     /// When the new file cannot be opened or made, or belongs to another store. In this case the old file is still used.
@@ -103,8 +103,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. This is needed if the
-    /// process of the restore ends after the commit and before the call of [`HighWater::begin`].
+    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. The announcement is needed
+    /// if the process of the restore ends after the commit and before the call of [`HighWater::begin`].
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);

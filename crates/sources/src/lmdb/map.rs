@@ -38,7 +38,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
 /// Opens a map of this size.
 #[expect(unsafe_code, reason = "heed's function `open` is unsafe, because it maps a file")]
 pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
-    // LMDB maps the lock file for writing. Without disk space for it, a write into the map would end the process.
+    // LMDB maps the lock file for writing. Without disk space for the lock file, a write into the map would end the process.
     reserve(&path.join(LOCK_FILE), lock_file_bytes(READERS_MAX))?;
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);

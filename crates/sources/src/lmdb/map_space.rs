@@ -1,5 +1,5 @@
 //! Limits the use of the map. The last part of the map is reserved for changes that take rights away: it must be possible to disable a user or to
-//! revoke a session before an operator has made room. Within this part, the very last part is reserved for such changes by administrators, because
+//! revoke a session before an operator has made room. The end of this part is reserved for changes by administrators that take rights away, because
 //! users could fill the map by revoking their own tokens.
 
 use super::bounds::{Bound, GIVING, bound_of};
@@ -44,7 +44,7 @@ impl Environment {
         Ok(space)
     }
 
-    /// Returns an error if there is no space for a change of this requester with this effect, whose records have this many bytes.
+    /// Returns an error if there is no space for a change of this requester with this effect. The records of the change have `bytes` bytes.
     pub(super) fn has_room_for(
         &self,
         requester: Requester,
@@ -179,7 +179,8 @@ mod tests {
         let domain = Domain::new("x1".parse().unwrap());
         let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
         let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
-        // The bytes of the file before, and the bound after each change. A change that takes rights away is counted with 16,040 bytes.
+        // The columns: the length of the file before the transaction, in bytes; the changes, each with the bound after the change. A change that
+        // takes rights away is counted with 16,040 bytes.
         let cases = [
             (933_960, vec![(&takes, User, None)]),
             (953_960, vec![(&takes, User, None)]),

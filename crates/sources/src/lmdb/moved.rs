@@ -21,7 +21,7 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Moves the new store to the path of the old one, and the old store to `aside`. If this fails, both stores have their previous paths, except
+    /// Moves the new store to the path of the old store, and the old store to `aside`. If this fails, both stores have their previous paths, except
     /// after [`RestoreError::Halfway`].
     ///
     /// If the process is killed during the move, `path` contains the old or the new store, or does not exist. If `path` does not exist, the new store

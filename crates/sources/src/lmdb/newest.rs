@@ -1,4 +1,4 @@
-//! Checks the two newest commits of a store whose high-water mark is missing.
+//! Checks the two newest commits of a store without a high-water mark.
 //!
 //! LMDB stores the roots of its two newest commits, and uses the commit with the larger number. With one flipped bit in a number, LMDB may use the
 //! older commit, in which all records are sound, but one change is missing. Usually the high-water mark shows that a change is missing. If the mark
@@ -75,8 +75,8 @@ mod tests {
     const PLACE: &str = "ENFILADE_OPEN_PLACE";
     const IS_OPEN: &str = "the store is open";
 
-    /// Opens the store whose path is in an environment variable, and keeps it open until the standard input ends. The test below starts this test in
-    /// a process of its own.
+    /// Opens the store at the path in an environment variable, and keeps it open until the standard input ends. The test below starts this test in a
+    /// process of its own.
     #[test]
     fn another_process() {
         let Ok(place) = std::env::var(PLACE) else { return };
@@ -102,7 +102,7 @@ mod tests {
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());
         assert_eq!(opened.unwrap(), at);
-        // If the commits cannot be read for another reason, this is an error.
+        // If no other process has the store open, and the commits cannot be read, the function returns an error.
         let nowhere = scratch.path().join("nowhere");
         assert!(super::damage(&nowhere, MAP_BYTES[2]).is_err());
     }

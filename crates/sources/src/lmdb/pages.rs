@@ -20,12 +20,12 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The pages of an empty file, whose pages have the length `page_bytes`.
+    /// The pages of an empty file. Each page has the length `page_bytes`.
     pub(super) fn new(page_bytes: u64) -> Self {
         Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
     }
 
-    /// Adds a record. All records of a table must be added before those of the next table.
+    /// Adds a record. All records of a table must be added before the records of the next table.
     pub(super) fn put(&mut self, table: Table, key_bytes: usize, stored_bytes: usize) {
         if self.table != table {
             self.table = table;
@@ -124,7 +124,7 @@ mod tests {
             file.put(Table::Users, 10, 50_000);
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes}");
         }
-        // The largest record whose value is in its node, and a record with one byte more, whose value needs a separate page.
+        // The largest record with its value in its node, and a record with one byte more. The value of the larger record needs a separate page.
         for (page_bytes, stored_bytes, pages) in
             [(4096, 2020, 4 + 1), (4096, 2021, 4 + 1 + 1), (16384, 8164, 4 + 1), (16384, 8165, 4 + 1 + 1)]
         {

@@ -24,7 +24,7 @@ pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which a compaction writes the new store, while no other process has the store open.
 pub(super) const COMPACTING: &str = "compacting";
-/// All files of the store: those of LMDB, and those of this program.
+/// All files of the store: the files of LMDB, and the files of this program.
 const FILES: [&str; 7] =
     ["data.mdb", LOCK_FILE, HIGH_WATER, MIRROR_LEADER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// The magic numbers of NFS, SMB, CIFS, SMB2, 9P, Ceph and AFS (linux/magic.h).
@@ -68,7 +68,8 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Checks that only the owner can open a file or directory, and its group only if this is the configured group.
+/// Checks that only the owner can open a file or directory. The group of the file or directory may be able to open it only if this group is
+/// configured.
 fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
     let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
     if meta.mode() & 0o077 & !allowed == 0 {

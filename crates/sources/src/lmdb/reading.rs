@@ -37,7 +37,7 @@ impl<'t> Reading<'t> {
         Ok(reading)
     }
 
-    /// The records of a table. In a store of an older format, these may be in another table.
+    /// The records of a table. In a store of an older format, these records may be in another table.
     fn records(&self, table: Table) -> Option<&'t Records<'static>> {
         tables::of(self.tables, table).or_else(|| tables::of(self.tables, was_in(table)?))
     }
@@ -60,8 +60,8 @@ fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
 
-/// The start of a range of records whose keys are not less than `key`. If `key` is too long for LMDB, the range starts after the longest prefix of
-/// `key` that LMDB accepts.
+/// The start of a range of records with keys that are not less than `key`. If `key` is too long for LMDB, the range starts after the longest prefix
+/// of `key` that LMDB accepts.
 fn from(key: &[u8]) -> Bound<&[u8]> {
     match key.get(..LMDB_KEY_BYTES_MAX) {
         Some(longest) if longest.len() < key.len() => Bound::Excluded(longest),

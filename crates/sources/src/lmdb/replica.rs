@@ -1,5 +1,5 @@
-//! A store whose changes come from the log of a fleet. Its format has the bit [`REPLICA`], so it refuses every other change, in every process, and older
-//! programs refuse the store.
+//! A replica: a store with changes only from the log of a fleet. Its format has the bit [`REPLICA`]. So every process refuses a change of the store
+//! that does not come from the log, and older programs refuse the store.
 
 use super::environment::{self, Trust};
 use super::{Lmdb, OpenError, Terms, place, unavailable};
@@ -37,8 +37,8 @@ impl Lmdb {
         written.map_err(|why| failed(&why))?.map_err(|why| failed(&why))
     }
 
-    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision and
-    /// records. Other processes can read and write meanwhile.
+    /// Writes a copy of the store's file, with the facts of one revision. With this file, [`Lmdb::open`] opens the same store: the same id, revision
+    /// and records. Other processes can read and write meanwhile.
     ///
     /// # Errors
     /// When the store cannot be read, or the file cannot be written.

@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
-    /// Replaces all facts by those of a copy. The restore is a change, and gets a later revision than all changes before. `progress` counts each
+    /// Replaces all facts by the facts of a copy. The restore is a change, and gets a later revision than all changes before. `progress` counts each
     /// record twice: when it is written, and when it is added to its tally.
     ///
     /// # Errors
@@ -126,7 +126,8 @@ impl Lmdb {
         }
     }
 
-    /// Takes a store out of its fleet. The store gets a new id, so it never takes part in that fleet again, and no member of it accepts its facts.
+    /// Takes a store out of its fleet. The store gets a new id, so the store never takes part in that fleet again, and no member of that fleet
+    /// accepts the facts of this store.
     ///
     /// # Errors
     /// When a process has the store open, or a record cannot be read.
@@ -376,7 +377,7 @@ mod tests {
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
         assert!(Lmdb::open(&path).is_err());
-        // If the new store cannot be filled, it does not replace the old one.
+        // If the new store cannot be filled, it does not replace the old store.
         for (file, accept_rollback, expected) in
             [(&backup[..], false, "add --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {

@@ -1,4 +1,4 @@
-//! Copies the change log to the audit log. Every entry is written to the audit log at least once. Only one process does this at a time.
+//! Copies the change log to the audit log. Every entry is written to the audit log at least once. Only one process at a time copies the change log.
 
 use super::{Lmdb, place};
 use enfilade_facts::tables::LogEntry;

@@ -31,7 +31,7 @@ pub(super) enum There {
     Nothing,
     /// The environment contains data that is not a store of facts.
     Foreign,
-    /// A store whose identity is damaged.
+    /// A store with a damaged identity.
     Damaged(SourceError),
     /// A store: its format, and the tables that this program knows.
     Store(u32, Box<Tables<'static>>),

@@ -276,8 +276,8 @@ fn batch(
     Ok(batch)
 }
 
-/// Converts each record of a table in which keys change. The table of tallies is empty at this time. It contains the converted records until all
-/// records of the table are converted.
+/// Converts each record of a table in which keys change. The table of tallies is empty at this time. The converted records are stored there until all
+/// records are converted.
 fn bring_up_keys(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
@@ -485,7 +485,7 @@ mod tests {
         let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut seen = (0, 0);
         let plan = older.try_out(&mut |done, all| seen = (done, all)).unwrap();
-        // Each membership also has a second record, whose key begins with the group.
+        // Each membership also has a second record. Its key begins with the group.
         let records = BATCH as u64 + 10 + 2 * 60 + 1;
         assert_eq!((plan.from, plan.to, plan.records, seen), (2, FORMAT, records, (records, records)));
         assert_eq!(plan.tables, [Table::Revocations]);

@@ -44,8 +44,8 @@ impl Writers {
         Ok(Writers { queue: Mutex::default(), written: Condvar::new(), lock: Mutex::new(file) })
     }
 
-    /// Commits a change, alone or in a group with others. This thread or another one writes the group. `write` returns a result for each change of
-    /// the group.
+    /// Commits a change, alone or in a group with other changes. This thread or another thread writes the group. `write` returns a result for each
+    /// change of the group.
     pub(super) fn commit(&self, change: &Change, write: impl Fn(&[&Change]) -> Vec<Answer>) -> Answer {
         let mut queue = locked(&self.queue);
         if queue.is_led {
@@ -67,7 +67,7 @@ impl Writers {
         self.lead(queue, std::slice::from_ref(change), write).into_iter().next().unwrap_or_else(no_result)
     }
 
-    /// Commits changes in this order, in a group. Returns a result for each.
+    /// Commits changes in this order, in a group. Returns a result for each change.
     pub(super) fn commit_each(
         &self,
         changes: &[Change],

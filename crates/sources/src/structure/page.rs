@@ -88,7 +88,7 @@ impl Meta {
             && (u32_at(meta, 0)?, u32_at(meta, 4)?) == (MAGIC, VERSION)
             && page_bytes.is_power_of_two()
             && (512..=32_768).contains(&page_bytes)
-            // Even commits are written to meta page 0, and odd ones to meta page 1. A new file has commit 0 in both.
+            // Even commits are written to meta page 0, and odd commits to meta page 1. A new file has commit 0 in both meta pages.
             && (commit == 0 || commit % 2 == number);
         let (free, main) = (Root::read(free?, NUMBERS)?, Root::read(main?, 0)?);
         is_sound.then_some(Meta { page_bytes, commit, last_page, free, main })
@@ -130,7 +130,7 @@ struct Node<'p> {
 }
 
 /// Parses a page of a tree; `None` if its form is wrong. The page must have the number `number`, and must be a leaf if `is_leaf` is true, otherwise a
-/// branch. `is_free` is true for the tree of free pages, whose keys are numbers.
+/// branch. `is_free` is true for the tree of free pages. The keys of this tree are numbers.
 pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) -> Option<Page> {
     let kind = if is_leaf { LEAF } else { BRANCH };
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));

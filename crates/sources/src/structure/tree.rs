@@ -24,7 +24,7 @@ fn damaged<T>(number: u64, why: &str) -> Walked<T> {
 #[derive(Clone, Copy)]
 struct Place {
     what: What,
-    /// The number of levels below this one.
+    /// The number of levels below the page.
     below: u16,
 }
 
@@ -66,7 +66,8 @@ impl<'f> Trees<'f> {
     }
 
     fn walk_all(&mut self) -> Walked<()> {
-        // LMDB reserves address space for all pages up to the last one. If this number is damaged, the pages could exceed the address space.
+        // LMDB reserves address space for all pages up to the last one. If the number of the last page is damaged, the pages could exceed the address
+        // space.
         if self.pages.saturating_mul(2).saturating_add(1 << 24) < self.meta.last_page {
             return Err(Stop::Damaged(
                 "the number of the last page, as stored in the meta page, is too large for the file".into(),

@@ -1,7 +1,7 @@
 //! Attempts operations inside a running server that the server must not be able to perform.
 //!
 //! - `ATTEMPTS`: a file with one attempt in each line. When the server accepts its next connection, the library makes all attempts. For each attempt
-//!   it writes a line to the file with `.done` at the end of its name: `ok`, or the number of the error.
+//!   the library writes a line to the file with the same name and the additional ending `.done`: `ok`, or the number of the error.
 
 use super::real;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::io::Error;
 use std::path::PathBuf;
 
-/// Like the C library's function, but the attempts are made first.
+/// Like the C library's function, but makes the attempts before it returns a connection.
 ///
 /// # Safety
 /// As for the function of the C library.
@@ -51,7 +51,7 @@ fn tried(what: &str, on: &str) -> Option<libc::c_long> {
     let path = CString::new(on).ok()?;
     let number = on.parse::<libc::c_long>();
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: each path ends with NUL, each address is that of a value that lives until the call returns, and a new process ends at once.
+    // SAFETY: each path ends with NUL, each address is the address of a value that lives until the call returns, and a new process ends at once.
     Some(unsafe {
         match what {
             "read" => libc::open(path.as_ptr(), libc::O_RDONLY).into(),

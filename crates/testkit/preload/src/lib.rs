@@ -5,7 +5,8 @@
 //! - `FAULT_AT`: the number N of the operation, from 1.
 //! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
 //!   `kill-after`.
-//! - `FAULT_MARK`: a file that is created when the fault happens, so that the test knows when all operations were tried.
+//! - `FAULT_MARK`: a file that is created when the fault happens. If the file is missing after a run, the program made fewer than N operations, and
+//!   the test has tried all of them.
 
 pub mod attempts;
 pub mod clock;
@@ -102,7 +103,7 @@ fn is_file(fd: c_int) -> bool {
 
 /// The C library's own function of this name.
 fn real<F: Copy>(name: &CStr) -> F {
-    // SAFETY: the name is that of a function of this type. Without the function, nothing in this library works, and no error can be reported.
+    // SAFETY: the function with this name has this type. Without the function, nothing in this library works, and no error can be reported.
     unsafe {
         let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if found.is_null() {

@@ -117,7 +117,7 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
             "{who}"
         );
     }
-    // After the deletion, the same request gets another id.
+    // After the deletion, a new rule for the same request gets another id.
     assert_ne!(ids(&world, "again", json!([get("/a")])).await.1, std::slice::from_ref(a));
 }
 

@@ -173,11 +173,12 @@ async fn limits_of_two_levels() {
         ("admin", "POST", collection, limits(&[("project_id", "<a>", 49)]), 403, &["project below"]),
         ("admin", "POST", "/v3/limits -> of-a", limits(&[("project_id", "<a>", 50)]), 201, &[]),
         ("admin", "POST", "/v3/projects", project("innermost", "<inner>"), 403, &["too deep"]),
-        // A limit can be deleted although a project in the project has more than the default. Then the next limit of that project is refused.
+        // The limit of a project can be deleted although the limit of a project below it exceeds the default. After that, the limit of the project
+        // below can be changed only to a value within the default.
         ("admin", "DELETE", "/v3/limits/<of-a>", none(), 204, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(11), 403, &["larger than that of the parent"]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(6), 200, &[]),
-        // The limit of the domain and those of the projects in its projects are compared in both directions.
+        // The limit of the domain and the limits of projects below its projects are compared at a change of either limit.
         ("admin", "PATCH", "/v3/limits/<domain>", patch(5), 403, &["smaller than that of a project below"]),
         ("admin", "PATCH", "/v3/limits/<domain>", patch(6), 200, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(7), 403, &["larger than that of the domain"]),

@@ -217,7 +217,7 @@ async fn a_consumer_acts_for_a_user_with_the_delegated_roles() {
     }
     let exchange = json!({ "auth": { "identity": { "methods": ["token"], "token": { "id": token } } } });
     assert_eq!(world.ask(&[JSON], "POST", "/v3/auth/tokens", &exchange.to_string()).await.0, 403);
-    // The scope of the session is that of the access token.
+    // The session has the same scope as the access token.
     let scope = |project: &str| format!(",\"scope\":{{\"project\":{{\"id\":\"{project}\"}}}}");
     for (nonce, scope, expected) in [
         (3, scope("<a>"), 201),

@@ -38,7 +38,8 @@ async fn policies_of_endpoints() {
         // The policy of a region also applies to the regions in it.
         ("admin", "GET", of("admins"), none(), 200, &["<one>"]),
         ("admin", "GET", at("one", "endpoints"), none(), 200, &["<public>", "<admins>", "!<other-one>"]),
-        // The policy of the endpoint itself has the first place, and the policy of its service has the last.
+        // The policy of the endpoint itself takes precedence over the policy of its region, and the policy of its region over the policy of its
+        // service.
         ("admin", "PUT", at("two", "endpoints/<admins>"), none(), 204, &[]),
         ("admin", "PUT", at("two", "services/<first>"), none(), 204, &[]),
         ("admin", "GET", of("admins"), none(), 200, &["<two>"]),

@@ -20,7 +20,7 @@ pub(crate) const NOBODY: &str = "00000000000000000000000000000001";
 pub(crate) struct World {
     pub(crate) house: TestHouse,
     router: Router,
-    /// Ids and tokens by name; `<name>` in a path or body stands for them.
+    /// Ids and tokens by name; `<name>` in a path or body stands for the id or token with this name.
     names: BTreeMap<&'static str, String>,
 }
 
@@ -29,7 +29,8 @@ pub(crate) struct World {
 pub(crate) type Row = (&'static str, &'static str, &'static str, Value, u16, &'static [&'static str]);
 
 impl World {
-    /// `admin` has the role on the project `a`, `member` has a role on `a`, `other` has one on `b`; `clerk` reads the domain Default.
+    /// On the project `a`, the user `admin` has the role `admin`, and the user `member` has the role `member`. On the project `b`, `other` has the
+    /// role `member`. On the domain Default, `clerk` has the role `reader`.
     pub(crate) async fn new(model: LimitModel) -> World {
         World::with_rules(model, PasswordRules::NONE.clone()).await
     }

@@ -1,8 +1,8 @@
 //! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
 //!
-//! In the first test one actor acts alone, and the outcome must equal that of the reference, member by member. In the second test another actor can
-//! act between any two system calls of the first actor. Every acknowledged change must exist, or a user with the right must have deleted it. The
-//! answer must be right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
+//! In the first test one actor acts alone, and the outcome must equal the outcome of the reference, member by member. In the second test another
+//! actor can act between any two system calls of the first actor. Every acknowledged change must exist, or a user with the right must have deleted
+//! it. The answer must be right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
 //!
 //! The actors are two threads of a worker, which is a second process of this program. The worker is traced: each of its threads stops at every system
 //! call, and the scheduler lets one of them continue.

@@ -12,7 +12,7 @@ pub(crate) enum Actor {
 /// The ACL of an entry. New entries in it inherit the same ACL, except in `Shut`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acl {
-    /// Both may do everything.
+    /// Both actors may do everything.
     Both,
     /// Alice may do everything, Bob does not see the entry; `OnlyBob` is the reverse.
     OnlyAlice,
@@ -106,7 +106,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Act {
-    /// A random act. The acts of the second actor are more often small ones.
+    /// A random act. The second actor also makes acts on a single entry, such as a PUT or a LOCK.
     pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
         let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
         let some = |dice: &mut Dice| there[dice.below(there.len())].clone();
@@ -244,7 +244,7 @@ impl Tree {
         self.may_remove(path, by) && self.beneath(path).iter().all(|path| self.may_remove(path, by))
     }
 
-    /// Whether an entry can be put at a path, and the existing one can be removed.
+    /// Whether an entry can be put at a path, and an existing entry at this path can be removed.
     fn has_room(&self, to: &str, by: Actor, overwrite: bool) -> bool {
         let Some(directory) = self.0.get(parent(to)) else { return false };
         if directory.content.is_some() || !directory.acl.is_free(by) || self.is_locked(to, by) {
@@ -363,8 +363,8 @@ impl Tree {
                 let is_own = who == 1 && content == "new";
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
-            // If the other actor moved the entry first, it may be removed at its new path. If the other actor removed the target directory of a
-            // MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
+            // If the other actor moved the entry first, the entry may be removed at its new path. If the other actor removed the target directory of
+            // a MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
             let is_lost_above = |who: usize| match &acts[who] {
                 Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
                 _ => false,

@@ -72,10 +72,10 @@ enum State {
 enum Plan {
     /// After `count` steps of thread `first`, the other thread runs to its end.
     WholeAfter { first: usize, count: usize },
-    /// At each step, with a probability of one in this number.
+    /// At each step, the scheduler switches with the probability 1/N. The value is N.
     OneOf(usize),
-    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. With `other_first`, the other thread runs its
-    /// first act once thread `of` has done that many steps.
+    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. If `other_first` is a number, the other thread also
+    /// runs its first act before the rename: after this number of steps of thread `of`.
     AfterRename { of: usize, other_first: Option<usize> },
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct World {
     pub(crate) b: ProjectId,
     pub(crate) m: ProjectId,
     pub(crate) first: First,
-    /// The record whose deletion ends the first lent credential.
+    /// The record that must be deleted to end the first lent credential.
     ends: Ends,
     /// The roles that are lent on the project, implied ones included.
     pub(crate) lent: BTreeSet<String>,
@@ -179,7 +179,7 @@ impl World {
         world
     }
 
-    /// Alice gets one random role on the project instead of her others, and lends Mallory a credential for it.
+    /// Alice gets one random role on the project in place of her present roles. Then she lends Mallory a credential for the project.
     pub(crate) fn lend(&mut self, dice: &mut Dice) -> Way {
         let role = *dice.of(&ROLES);
         let ctx = self.house.change_context();
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Compares the facts that admit a user or grant a right with those from the time when the first credential was lent.
+    /// Compares the facts that admit a user or grant a right: the present facts with the facts at the time when the first credential was lent.
     pub(crate) fn check_powers(&self) -> Result<(), String> {
         let now = self.powers_now();
         let before = &self.powers;

@@ -36,9 +36,9 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     answer.token();
     assert_eq!(answer.body["token"]["methods"], json!(["password", "totp"]));
     world.login(&both, &passcode).await.is_refused();
-    // The previous step is older than the used step.
+    // A passcode of a step before the used step is refused.
     world.login(&both, &world.passcode(-1)).await.is_refused();
-    // The used passcode is refused in the next step, too. Without its use, it would still be accepted in this step.
+    // The used passcode is refused in the next step, too. If the passcode had not been used, it would still be accepted in this step.
     world.wait(1);
     world.login(&both, &passcode).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
@@ -54,7 +54,7 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     assert_eq!(world.house.house.penalties().counts().failed, failed + 1);
     let of_bob = world.login_as("bob", &both, &world.passcode(0), None, "").await;
     of_bob.is_refused();
-    // The passcode is not one of bob, so the attempt does not use it up.
+    // The passcode does not belong to bob, so his attempt does not count as its use.
     world.login(&both, &world.passcode(0)).await.token();
 }
 
@@ -70,7 +70,7 @@ async fn guesses_at_passcodes_are_bounded() {
     }
     world.login(&["totp"], &world.passcode(0)).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    // If a receipt of the password is presented, too, the other method counts as proven.
+    // A receipt for the password proves the password. So a passcode with a receipt counts as a passcode together with another method.
     world.need_both().await;
     world.wait(1);
     for n in 0..5 {
@@ -172,7 +172,7 @@ async fn a_receipt_stands_for_its_methods() {
     world.wait(1);
     world.login_as("ann", &["totp"], &world.passcode(0), None, &token).await.is_refused();
 
-    // The receipt alone adds no method, and it is refused for another user.
+    // The receipt alone adds no method, and a receipt of one user is refused for another user.
     world.login_as("ann", &["password"], "", None, &receipt).await.receipt();
     world.login_as("bob", &["password"], "", None, &receipt).await.is_refused();
     world.wait(1);

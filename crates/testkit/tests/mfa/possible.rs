@@ -89,7 +89,7 @@ async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
         assert_eq!(["ann", "bob"].map(|name| refused(&world, name)), expected, "{rules}");
     }
 
-    // These users have no password, but have tokens. The token of `eve` has all roles of `eve`, and so does that of `tom`.
+    // These users have no password, but have tokens. The tokens of `eve` and of `tom` have all roles of their owners.
     assert_eq!(refused(&world, "tom"), None);
     world.house.add_user(&"eve@Default".parse().unwrap(), None);
     assert_eq!(refused(&world, "eve"), None);

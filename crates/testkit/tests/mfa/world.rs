@@ -55,7 +55,8 @@ impl Answer {
 }
 
 impl World {
-    /// `admin` has the role on the project `a`, and `ann` and `bob` are members of it. `ann` has a credential of type `totp`.
+    /// On the project `a`, the user `admin` has the role `admin`, `ann` has the role `member`, and `bob` has the role `reader`. `ann` has a
+    /// credential of type `totp`.
     pub(crate) async fn new() -> World {
         let mut house = TestHouse::new(Remembering::AsServed);
         let bytes: [u8; 32] = [7; 32];

@@ -57,13 +57,14 @@ struct World {
     trusts: Vec<Trust>,
     events: Vec<Event>,
     taken: Vec<(Taken, Ended)>,
-    /// The number of events so far. It is the last place in the order of the events.
+    /// The number of events so far. It is the place of the newest event in the order of events.
     places: u64,
     /// The number of seconds by which the wall clock is ahead of the right time.
     wall: i64,
     ring: Vec<u32>,
     tokens: Vec<Token>,
-    /// The number of sessions issued at a later second than the clock's, because a mark was set in this second, or the clock was set back.
+    /// The number of sessions with an issue time later than the clock, because a mark was set in the present second, or because the clock was set
+    /// back.
     later: u64,
 }
 
@@ -147,7 +148,7 @@ impl World {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
 
-    /// The last second of issue of a token that is valid now.
+    /// The latest issue time that a token may have now.
     fn last_issue(&self) -> i64 {
         self.house.facts().read(Horizon::of).unwrap().unwrap().last_issue(self.now())
     }

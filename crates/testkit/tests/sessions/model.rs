@@ -53,7 +53,7 @@ pub(crate) struct Issued {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) place: u64,
-    /// Tokens of other servers have ended if their second of issue is not later than this one.
+    /// Tokens of other servers have ended if their second of issue is not later than this second.
     pub(crate) last: i64,
 }
 
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// A user, and the user's groups whose domains are enabled.
+    /// A user, and the user's groups in enabled domains.
     fn holders(&self, user: usize) -> Vec<Holder> {
         let gives = |group: &usize| {
             self.groups[*group].as_ref().is_some_and(|group| self.domain_enabled[group.domain])
@@ -180,7 +180,7 @@ impl World {
         [Holder::User(user)].into_iter().chain(groups).collect()
     }
 
-    /// The scopes whose grants apply to a scope: the scope itself and, for a project, every project of its domain.
+    /// Grants on these scopes apply to a scope: the scope itself and, for a project, the scope "every project of its domain".
     fn nodes(&self, on: Where) -> Vec<Where> {
         match on {
             Where::Project(n) => vec![on, Where::Below(self.projects[n].1)],
@@ -236,8 +236,8 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// Called after each change. A token that lost a right has lost it for good, unless it is from another server whose clock is further ahead than
-    /// allowed.
+    /// Called after each change. A token that lost a right has lost the right for good. Exception: tokens from another server with a clock that is
+    /// further ahead than allowed.
     pub(crate) fn note_losses(&mut self) {
         let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {

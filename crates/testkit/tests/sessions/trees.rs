@@ -158,7 +158,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
                     let held: BTreeSet<&str> =
                         child.session.roles.iter().map(|role| role.name.as_str()).collect();
                     assert!(held.is_subset(&world.most(claim.scope, claim.lent)), "{held:?} {claim:?}");
-                    // The token contains the same claim, and its session reaches at most its project.
+                    // The token contains the same claim as the issued session, and the session reaches at most the project of its scope.
                     let inside = world.come_in(&child.token).unwrap();
                     let reach = &inside.principal().reach;
                     assert_ne!(*reach, Reach::Everything, "{claim:?}");

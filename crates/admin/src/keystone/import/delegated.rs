@@ -17,7 +17,7 @@ use enfilade_facts::vocabulary::{
 use std::collections::BTreeSet;
 
 impl Taking<'_, '_> {
-    /// The roles that the user has on the project, implied ones included. Assignments of the source count if they are in this store or are added by
+    /// The roles that the user has on the project, including implied roles. Assignments of the source count if they are in this store or are added by
     /// this change. Other assignments in this store count, too.
     fn roles_on(&self, user: &UserId, project: ProjectId) -> Result<BTreeSet<RoleId>, Error> {
         let ways = self.ways;
@@ -48,7 +48,8 @@ impl Taking<'_, '_> {
         Ok(roles)
     }
 
-    /// Why these roles cannot be delegated: there are none, or the user does not have one of them. `None` if they can be delegated.
+    /// Why these roles cannot be delegated: the list of roles is empty, or the user does not have a role in the list. `None` if they can be
+    /// delegated.
     fn lacking_role(
         &self,
         user: &UserId,
@@ -126,6 +127,7 @@ impl Taking<'_, '_> {
             comment: row.comment.clone(),
             own_roles: false,
             mirrored: None,
+            link: None,
         };
         let left = self.named(id, &credential, &key, Name::new(id.stored(), credential.name.as_str()))?;
         if left.is_ok() {

@@ -160,7 +160,8 @@ impl Taking<'_, '_> {
         self.lacking_region(region)
     }
 
-    /// Whether no other record of this change has this place, which only one record may have. Records the place.
+    /// Returns whether no earlier record of this change has this place, and marks the place as taken. A place describes what the record is for (such
+    /// as service, region and resource); only one record may have a place.
     fn is_first<R: Row>(&mut self, place: &str) -> bool {
         // A place is longer than an id, so it is never equal to the key of a record in `taken`.
         self.made.taken.insert([&[R::TABLE as u8], place.as_bytes()].concat())

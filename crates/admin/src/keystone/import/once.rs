@@ -96,8 +96,8 @@ impl Taking<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Gives a secret to an application credential without a secret, if it was imported without one and its record has not changed since. So a secret
-    /// that was removed or revoked here is not added again, unless the import restores deleted records.
+    /// Gives a secret to an application credential without a secret, if it was imported without a secret and its record has not changed since. So a
+    /// secret that was removed or revoked here is not added again, unless the import restores deleted records.
     pub(super) fn add_first_secret(
         &mut self,
         id: &CredentialId,

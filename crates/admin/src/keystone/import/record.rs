@@ -106,7 +106,7 @@ pub struct CloudCredential {
     pub expires: i64,
     /// The description.
     pub comment: Option<String>,
-    /// The project and the roles there.
+    /// The project, and the roles on the project.
     pub delegation: Delegation,
     /// The verifier of the secret. If there is none, the credential is refused until it gets a new secret.
     pub verifier: Verifier,

@@ -5,7 +5,7 @@ use super::{CloudRecord, FederationRecord, ServiceRecord};
 use crate::comment::check_comment;
 use crate::keystone::projects::check_tags;
 
-/// Removes the texts that the Identity API would refuse. Returns the note about them for the report.
+/// Removes the texts that the Identity API would refuse. Returns the note about the removed texts for the report.
 pub(super) fn without_refused_texts(thing: &mut CloudRecord) -> Option<String> {
     let mut lost = Vec::new();
     if let Some(description) = description_of(thing)

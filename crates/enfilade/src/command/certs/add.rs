@@ -127,8 +127,8 @@ fn effects(
     [before, after]: [&Certificates; 2],
 ) -> Vec<String> {
     let own = place.to_string_lossy();
-    // The check acts as a client that supports only this kind of key. Other clients may get a certificate with the other kind of key, which is not a
-    // problem.
+    // The check acts as a client that supports only the kind of key of the new certificate. Other clients may get a certificate with the other kind
+    // of key, which is not a problem.
     let (takes_rsa, takes_ecdsa) = (new.algorithm != Algorithm::Ecdsa, new.algorithm != Algorithm::Rsa);
     let served = |name: &String| {
         let ask = match name.parse() {

@@ -105,7 +105,7 @@ fn names_that_do_not_fit_are_encoded() {
 fn no_user_is_written_like_a_group() {
     let staff = Authid::from(user("@staff", "local"));
     assert_eq!((staff.to_proxmox().as_str(), staff.is_plain()), ("@staff@local", true));
-    // The spelling that was valid before is still read.
+    // Older programs wrote this spelling. It is still read.
     assert_eq!("@staff@local".parse(), Ok(staff.clone()));
     assert_eq!(Authid::from_proxmox("@staff@local"), Ok(staff.clone()));
     assert!(Ugid::Authid(staff.clone()).to_string().parse::<Ugid>().is_err(), "acl.cfg cannot contain it");
@@ -206,7 +206,7 @@ proptest! {
         prop_assert_eq!(authid.to_string().parse::<Authid>().unwrap(), authid.clone());
         prop_assert_eq!(authid.to_word().parse::<Authid>().unwrap(), authid.clone());
         prop_assert_eq!(Authid::word_of(&authid.to_string()), authid.to_word());
-        // `@` at the beginning says that a group follows.
+        // `@` at the beginning of a text means that a group follows.
         prop_assert!(!authid.to_string().starts_with('@'));
         prop_assert!(!authid.to_string().chars().any(is_unseen));
         match authid.is_plain() {

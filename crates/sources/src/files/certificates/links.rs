@@ -38,7 +38,7 @@ fn follow(path: &Path, only_links: bool, steps: &mut BTreeSet<PathBuf>) {
         };
         path.components().rev().filter_map(name).collect()
     };
-    // `left` contains the names that must still be followed, in reverse order: the last one is followed next.
+    // `left` contains the names that must still be followed, in reverse order: the last name is followed next.
     let (mut at, mut left, mut links) = (PathBuf::from("/"), names(path), 0);
     while let Some(name) = left.pop() {
         if name == ".." {

@@ -201,7 +201,7 @@ impl<'r> Run<'r> {
         Err(why)
     }
 
-    /// Opens the next file into a slot whose file has been read or has failed.
+    /// Opens the next file into a slot, after the previous file of the slot has been read or has failed.
     fn begin_next(&mut self, at: usize) -> io::Result<()> {
         while let Some(name) = self.names.get(self.next) {
             let file = self.next;

@@ -18,8 +18,8 @@ use enfilade_facts::{Row as _, SourceError};
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
-    /// The users and tokens whose entries in the files changed since the last look. Only these users and tokens are compared. `None` if it is not
-    /// known which entries changed.
+    /// The users and tokens with an entry that changed in the files since the last look. Only these users and tokens are compared. `None` if it is
+    /// not known which entries changed.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
@@ -300,6 +300,7 @@ impl Comparison<'_, '_, '_, '_> {
                     comment,
                     own_roles: true,
                     mirrored: Some(Mirrored::default()),
+                    link: None,
                 };
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);

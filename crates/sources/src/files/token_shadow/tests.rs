@@ -28,7 +28,7 @@ fn entries_stand_alone_and_go_back_as_they_were() {
     assert_eq!(String::from_utf8(shadow.print()).unwrap(), expected);
 }
 
-/// Compares the changes that a pass finds with those that parsing both versions finds.
+/// Compares two results: the changes that a pass finds, and the changes that are found if both versions are parsed.
 fn check_changes(before: &str, after: &str) {
     let read = |text: &str| TokenShadow::parse(text.as_bytes()).map(TokenShadow::hashes);
     let mut seen = Seen::new(&read(before).unwrap(), MemoSeed([3; 16]));

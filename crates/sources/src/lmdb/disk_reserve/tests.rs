@@ -129,7 +129,7 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
 fn a_refused_change_does_not_take_others_with_it() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
-    // If there is no reserve, a change is refused before it is written. If there is exactly the reserve, the change is refused after all changes of
+    // If there is no reserve, a change is refused before it is written. If exactly the reserve is left, the change is refused after all changes of
     // the transaction were written.
     for (n, left) in [(10, 0), (20, RESERVE_BYTES)] {
         leave(&lmdb, left);
@@ -205,7 +205,7 @@ fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
     }
 }
 
-/// Only if the file system cannot allocate in advance, changes are committed without a reserve. After any other error of the allocation, they are
+/// Only if the file system cannot allocate in advance, changes are committed without a reserve. After any other error of the allocation, changes are
 /// refused.
 #[test]
 fn an_error_of_the_disk_is_not_an_endless_reserve() {

@@ -1,0 +1,256 @@
+//! The trash of a datastore: objects that users deleted and can restore. An object gets into the trash and out of it by a rename.
+//!
+//! The order of the steps: the directory of the item gets its record and its name and is synced (`items.rs`), and then the object is renamed into the
+//! directory. So an object in the trash always has a record. If the server ends before the rename, the object keeps its place, and the item has no
+//! object. Such an item is never listed, and is removed when it is old.
+
+use crate::items::{self, ItemId, Place};
+use crate::node::Node;
+use crate::refuse::Refusal;
+use crate::relocate::{EntryRef, Relocated, relocate, right_to_make};
+use crate::root::Root;
+use crate::temporary::TRASH;
+use crate::tree_budget::TreeBudget;
+use crate::tree_walk::TreeWalk;
+use enfilade_access::{AccessPermit, NodeKind};
+use enfilade_facts::codec::{Reader, Writer};
+use enfilade_facts::vocabulary::{AccessMask, StorePath, UserId};
+
+/// The name of the object in the directory of an item.
+const ITEM: &str = "item";
+/// The first byte of a record. Another layout gets another number.
+const RECORD_LAYOUT: u8 = 1;
+
+/// What the record of an item says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrashRecord {
+    /// The path of the object when it was deleted.
+    pub path: StorePath,
+    /// The name of the user who deleted it, at that time.
+    pub who: String,
+}
+
+impl TrashRecord {
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.u8(RECORD_LAYOUT).text(self.path.as_str()).text(&self.who);
+        to.into_bytes()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        let layout = from.u8()?;
+        let record = TrashRecord { path: StorePath::from_plain(&from.text()?).ok()?, who: from.text()? };
+        (layout == RECORD_LAYOUT && from.is_empty() && !record.path.is_root()).then_some(record)
+    }
+}
+
+/// An item in the trash.
+#[derive(Debug)]
+pub struct Trashed {
+    /// Who deleted it, and where it was.
+    pub record: TrashRecord,
+    place: Place,
+    node: Node,
+}
+
+impl Trashed {
+    /// The object.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The bytes of the files in the item, as a quota counts them.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when a directory cannot be read, [`Refusal::TooMuch`] when the budget is used up.
+    pub fn bytes(&self, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
+        bytes_of(&self.node, budget)
+    }
+
+    /// Removes the record of an item that was restored.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the record cannot be removed. Then it is removed when it is old.
+    pub fn forget(self) -> Result<(), Refusal> {
+        self.place.forget()
+    }
+
+    /// Removes an item for good. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false; the rest is
+    /// removed later, as the rest of an interrupted upload. `keep_going` is called before each member.
+    ///
+    /// # Refuses
+    /// [`Refusal::NotCovered`] if the permit is not for the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed meanwhile,
+    /// [`Refusal::Io`] when it cannot be removed.
+    pub fn purge(self, permit: &AccessPermit, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
+        self.node.covered(permit, AccessMask::NONE)?;
+        self.place.directory.still_is(ITEM, &self.node)?;
+        self.place.remove(keep_going)
+    }
+}
+
+/// An object that has just got into the trash.
+#[derive(Debug)]
+#[must_use = "the caller judges the object once more, and then calls `complete` or `take_back`"]
+pub struct ThrownAway {
+    relocated: Relocated,
+    place: Place,
+}
+
+impl ThrownAway {
+    /// Keeps the object in the trash.
+    pub fn complete(self) -> ItemId {
+        self.relocated.complete();
+        self.place.id
+    }
+
+    /// Gives the object its old name again.
+    ///
+    /// # Refuses
+    /// As [`Relocated::take_back`]. Then the object stays in the trash.
+    pub fn take_back(self) -> Result<(), Refusal> {
+        self.relocated.take_back()?;
+        self.place.forget()
+    }
+}
+
+/// Moves `target` into the trash of the user. `seconds` is the time since the epoch. `judge` is the caller's last check, right before the rename.
+///
+/// # Refuses
+/// [`Refusal::NotCovered`] if the permit does not grant DELETE, [`Refusal::ChangedMeanwhile`] when the name no longer leads to `target`,
+/// [`Refusal::Io`] and [`Refusal::NoSpace`] when the trash cannot be written; and the refusals of `judge`. After a refusal the object has its place.
+pub fn throw_away<E: From<Refusal>>(
+    root: &Root,
+    (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
+    (user, seconds, record): (UserId, i64, &TrashRecord),
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<ThrownAway, E> {
+    target.covered(permit, AccessMask::DELETE)?;
+    throw(root, (target, from), (user, seconds, record), judge)
+}
+
+/// [`throw_away`] without the check of the permit.
+pub(crate) fn throw<E: From<Refusal>>(
+    root: &Root,
+    (target, from): (&Node, EntryRef<'_>),
+    (user, seconds, record): (UserId, i64, &TrashRecord),
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<ThrownAway, E> {
+    let place = Place::make((root, TRASH), (user, seconds), &record.encode(), |_| Ok(()))?;
+    let to = EntryRef { directory: &place.directory, name: ITEM };
+    match relocate(target, from, to, None, judge, || Ok(())) {
+        Ok(relocated) => Ok(ThrownAway { relocated, place }),
+        Err(why) => {
+            // If the object is in the trash although the rename was refused, the directory is not empty and stays.
+            if let Ok(None) = place.directory.entry(ITEM) {
+                let _ = place.forget();
+            }
+            Err(why)
+        }
+    }
+}
+
+/// Moves an item of the trash to a free name. `permit` must be for the item, and `making` for the directory of the new name. `judge` is the caller's
+/// last check, right before the rename. Right after the rename `still_there` is called ([`Relocated::still_there`]). When the rename need not be
+/// undone, the caller calls [`Trashed::forget`].
+///
+/// # Refuses
+/// [`Refusal::Exists`] when the name is taken, [`Refusal::ChangedMeanwhile`] when the item is no longer in the trash; and the refusals of `judge`.
+pub fn restore<E: From<Refusal>>(
+    (permit, trashed): (&AccessPermit, &Trashed),
+    (making, to): (&AccessPermit, EntryRef<'_>),
+    judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Relocated, E> {
+    trashed.node.covered(permit, AccessMask::NONE)?;
+    to.directory.covered(making, right_to_make(trashed.node.kind()))?;
+    take_out(trashed, to, judge, still_there)
+}
+
+/// [`restore`] without the check of the permits.
+pub(crate) fn take_out<E: From<Refusal>>(
+    trashed: &Trashed,
+    to: EntryRef<'_>,
+    judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<Relocated, E> {
+    let from = EntryRef { directory: &trashed.place.directory, name: ITEM };
+    let judge = || {
+        // A removal for good that has begun gave the directory another name.
+        trashed.place.still_there()?;
+        judge()
+    };
+    relocate(&trashed.node, from, to, None, judge, still_there)
+}
+
+impl Root {
+    /// The items of a user, or of all users, the newest first. At most `most` items are returned; the second value says whether there are more.
+    /// Some items may have no object, because they were restored or removed meanwhile.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the trash cannot be read.
+    pub fn trash_ids(&self, user: Option<UserId>, most: usize) -> Result<(Vec<ItemId>, bool), Refusal> {
+        items::ids((self, TRASH), user, most)
+    }
+
+    /// An item of the trash.
+    ///
+    /// # Refuses
+    /// [`Refusal::Absent`] when there is no such item, or its record is damaged; [`Refusal::Io`] when the trash cannot be read.
+    pub fn trashed(&self, id: ItemId) -> Result<Trashed, Refusal> {
+        let absent = || Refusal::Absent(id.to_string());
+        let place = Place::find((self, TRASH), id)?.ok_or_else(absent)?;
+        let record = place.record()?.and_then(|bytes| TrashRecord::decode(&bytes)).ok_or_else(absent)?;
+        let node = place.directory.child(ITEM).map_err(|why| match why {
+            Refusal::Absent(_) => absent(),
+            why => why,
+        })?;
+        Ok(Trashed { record, place, node })
+    }
+
+    /// Removes the items that were deleted before `before` (seconds since the epoch), and the rests of earlier removals. `now` is the present time in
+    /// seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the trash cannot be read.
+    pub fn expire_trash(
+        &self,
+        (before, now): (u64, i64),
+        keep_going: &dyn Fn() -> bool,
+    ) -> Result<u64, Refusal> {
+        items::expire((self, TRASH), (before, now), keep_going)
+    }
+
+    /// The bytes of the files in the trash, which count in the quota.
+    pub(crate) fn trash_bytes(&self) -> Result<u64, Refusal> {
+        let (ids, _) = items::ids((self, TRASH), None, usize::MAX)?;
+        let (budget, mut bytes) = (TreeBudget::unlimited(), 0_u64);
+        for id in ids {
+            let Some(place) = Place::find((self, TRASH), id)? else { continue };
+            match place.directory.child(ITEM) {
+                Ok(node) => bytes = bytes.saturating_add(bytes_of(&node, &budget)?),
+                Err(Refusal::Absent(_) | Refusal::Special(_)) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// The bytes of a file, or of all files in a directory.
+fn bytes_of(node: &Node, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
+    if node.kind() == NodeKind::File {
+        return Ok(node.meta().bytes);
+    }
+    let mut bytes = 0_u64;
+    let mut walk = TreeWalk::begin(budget);
+    walk.enter_as_operator(StorePath::root(), node.clone(), ())?;
+    while let Some((directory, entry)) = walk.next_unopened()? {
+        budget.count()?;
+        match entry.kind {
+            NodeKind::File => bytes = bytes.saturating_add(entry.bytes),
+            NodeKind::Directory => walk.enter_unopened(&directory, &entry, ())?,
+        }
+    }
+    Ok(bytes)
+}

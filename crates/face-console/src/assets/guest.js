@@ -1,0 +1,60 @@
+// This script uploads files into a drop box, one after the other.
+"use strict";
+
+const picker = document.getElementById("drop");
+const list = document.getElementById("uploads");
+const WORDS = { 404: "the link has ended, or nothing can be uploaded here", 413: "the file is too large", 429: "too many attempts; try again later", 507: "the file is too large, or no room is left" };
+
+// Names are set as text, and the browser does not parse them as HTML.
+function line(name) {
+  const item = document.createElement("li");
+  const label = document.createElement("span");
+  label.textContent = name;
+  const bar = document.createElement("progress");
+  bar.max = 1;
+  bar.value = 0;
+  bar.setAttribute("aria-label", name);
+  const state = document.createElement("span");
+  state.className = "small weak";
+  item.append(label, bar, state);
+  list.hidden = false;
+  list.append(item);
+  return { item, bar, state };
+}
+
+function put(url, file, shown) {
+  return new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    request.upload.onprogress = (event) => { if (event.lengthComputable) shown.bar.value = event.loaded / event.total; };
+    request.onload = () => resolve(request.status);
+    request.onerror = () => resolve(0);
+    request.open("PUT", url);
+    request.send(file);
+  });
+}
+
+async function sendAll(files) {
+  const busy = (event) => event.preventDefault();
+  addEventListener("beforeunload", busy);
+  for (const file of files) {
+    const shown = line(file.name);
+    const status = await put(picker.dataset.to + encodeURIComponent(file.name), file, shown);
+    shown.bar.hidden = true;
+    shown.state.textContent = status === 201 ? "uploaded" : status === 0 ? "the connection was lost" : WORDS[status] ?? `the server says ${status}`;
+    shown.item.classList.toggle("bad", status !== 201);
+  }
+  removeEventListener("beforeunload", busy);
+}
+
+picker?.addEventListener("change", () => { sendAll([...picker.files]).then(() => { picker.value = ""; }); });
+if (picker) {
+  addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("over"); });
+  addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("over"); });
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    document.body.classList.remove("over");
+    // A folder has no content that can be uploaded here.
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory);
+    sendAll(items.map((item) => item.getAsFile()));
+  });
+}

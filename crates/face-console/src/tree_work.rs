@@ -1,0 +1,27 @@
+//! Work on trees: its time limit, and the message about members for which it failed.
+
+use crate::click::{Click, Trouble, said};
+use enfilade_passage::{FailedMember, House};
+use std::sync::Arc;
+
+/// The time at which a form that changes several trees ends. The time limit for one tree applies to all trees of the form together.
+pub(crate) fn until(click: &Click<'_>) -> (Arc<House>, u64) {
+    let house = Arc::clone(click.faces.arc_house());
+    let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));
+    (house, end)
+}
+
+/// The message for the user about members that were not moved or deleted.
+pub(crate) fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
+    const NAMED_MAX: usize = 5;
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> =
+        failed.iter().take(NAMED_MAX).map(|member| format!("`{}`", member.path)).collect();
+    let more = if failed.len() > NAMED_MAX { " and others" } else { "" };
+    Err(said(format!(
+        "{}{more} could not be changed. Look at the folder: other entries may have been changed.",
+        names.join(", ")
+    )))
+}
