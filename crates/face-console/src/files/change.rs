@@ -50,7 +50,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
     let done = match click.field("do") {
         "new-folder" => new_folder(click, &place).await,
         "rename" => rename(click, &place).await,
-        "remove" => discard(click, &place, &[place.path.clone()], above(&place)).await,
+        "remove" => discard(click, &place, std::slice::from_ref(&place.path), above(&place)).await,
         "erase" => erase(click, &place).await,
         "move" => move_picked(click, &place).await,
         "delete" => delete_picked(click, &place).await,

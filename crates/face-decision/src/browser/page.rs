@@ -143,13 +143,8 @@ mod tests {
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
         let hidden = [("to", evil)];
-        let form = |receipt| SignInForm {
-            action: evil,
-            hidden: &hidden,
-            user: evil,
-            problem: Some(evil),
-            receipt,
-        };
+        let form =
+            |receipt| SignInForm { action: evil, hidden: &hidden, user: evil, problem: Some(evil), receipt };
         for page in [
             sign_in(StatusCode::OK, Some(evil), &form(None)),
             sign_in(StatusCode::OK, Some(evil), &form(Some(evil))),
