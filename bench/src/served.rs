@@ -21,7 +21,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on this data directory; its log is a file in the same directory.
+    /// Starts a server on this data directory; its log is a file next to the directory (`DATA.log`).
     pub(crate) fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
         Self::start_trusting(data, environment, &data.join("tls/localhost.crt"))
     }

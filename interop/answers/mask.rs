@@ -160,7 +160,8 @@ impl Masks {
         match rule.kind {
             Kind::Kept => value.to_owned(),
             Kind::Each => format!("<{}>", rule.name),
-            // A time that is one second later counts as the same minute, because the clock may advance while the server answers.
+            // The value is a number of seconds, such as the remaining time of a lock. The number is rounded up to minutes. One second more than whole
+            // minutes is not another minute, because the clock may advance between the request and the answer.
             Kind::Minutes => {
                 let seconds = value.parse::<u64>().unwrap_or(0);
                 format!("<{} minutes>", seconds.saturating_sub(1).div_ceil(60).max(seconds.min(1)))

@@ -84,7 +84,7 @@ pub(super) struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Measures walks with each kind of work at the same time, in turns.
+    /// Measures walks under each [`Load`], one load after another. Each turn measures every load once.
     pub(super) fn run(&self, report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
         let (turns, seconds) = if small { (2, 1) } else { (TURNS, SECONDS) };
         let quiet = self.commits_on_a_quiet_disk(Duration::from_secs(1))?;

@@ -18,7 +18,7 @@ const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Defau
 /// The path on which the API of Proxmox checks rights before it changes roles.
 const ROLES: &str = "/access/acl";
 
-/// The size of the memo for one search, in bytes.
+/// The size of the memo for one look at all administrators, in bytes.
 const MEMO_BYTES: usize = 1 << 12;
 
 /// What a user administers.
@@ -193,7 +193,8 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The clocks for a search. The files that people edit count as up to date in a search, because `enfilade doctor` reports stale files separately.
+/// The clocks with which this file checks whether an administrator can log in. In this check, the files that people edit count as up to date, because
+/// `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }

@@ -615,7 +615,8 @@ mod tests {
             change_beside_operation(false);
         }
 
-        /// Two operations are counted together. One thread adds each operation, and another thread subtracts it. In the end the count is zero.
+        /// Two operations share one count, in its lower and upper half. Two threads each add one operation at the same time. When both threads have
+        /// ended, the main thread subtracts both operations, and the count is zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

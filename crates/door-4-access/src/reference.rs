@@ -188,7 +188,8 @@ mod tests {
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
-    /// Tests all lists of up to three entries that grant or deny three SIDs any of four rights, for a principal with any of the SIDs.
+    /// Compares both implementations on all lists of up to three entries. Each entry grants or denies one of three SIDs one or more of four rights.
+    /// Each list is judged for eight principals, one for each subset of the three SIDs.
     #[test]
     fn every_small_list_is_judged_alike() {
         let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();

@@ -3,8 +3,8 @@
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
 //! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
 //!
-//! The files that people edit are followed all the time. A reload reads them once more and logs their problems. These problems do not make the reload
-//! fail.
+//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, also without a reload. A reload reads these files once more
+//! and logs their problems. These problems do not make the reload fail.
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::{Check, Config};

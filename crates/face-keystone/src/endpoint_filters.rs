@@ -80,7 +80,7 @@ fn wrong(name: &str, expected: &str) -> Error {
     invalid(format!("Invalid input for field/attribute {name} of endpoint_group: expected {expected}."))
 }
 
-/// Reads the properties of a group's endpoints. As in Keystone, there is no filter for the property `enabled`.
+/// Parses the filters of an endpoint group: the service, region and interface that an endpoint must have to belong to the group. As in Keystone, there is no filter for the property `enabled`.
 ///
 /// # Errors
 /// When a property is unknown, or its value has a wrong form.

@@ -10,7 +10,7 @@
 
 mod etcd;
 
-use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET};
+use enfilade_facts::format::{FORMAT, FORMAT_IN_FLEET, FORMAT_OF_PARTS};
 use enfilade_facts::tables::{DatastoreProfile, Domain, HomeMembers};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Change, CommitError, Revision, Source};
@@ -71,7 +71,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     for refused in [a.commit(&with_home()), a.commit(&large())] {
         let why = refused.unwrap_err();
         assert!(matches!(why, CommitError::Source(_)), "{why}");
-        let expected = format!("has format {OLD}, and this change needs format {FORMAT}");
+        let expected = format!("has format {OLD}, and this change needs format {FORMAT_OF_PARTS}");
         assert!(why.to_string().contains(&expected), "{why}");
     }
     let upgrade = |format| runtime.block_on(log(format).of_member("a").upgrade());

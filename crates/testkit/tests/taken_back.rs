@@ -1,5 +1,5 @@
-//! Tests a completed COPY or MOVE that is refused afterwards, and is therefore undone. If another program used one of the names in between, the
-//! response says where the resources are.
+//! Tests a completed COPY or MOVE that is refused afterwards, and is therefore undone. If another program took or changed the old or the new name
+//! meanwhile, the COPY or MOVE cannot be undone. The response then says so, and says where a replaced resource is now.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
