@@ -191,10 +191,14 @@ fn a_link_obeys_at_the_next_request() {
     server.cli(&["datastore", "maintenance", "main", "offline"]);
     assert_eq!(status(), 503);
     server.cli(&["datastore", "maintenance", "main", "none"]);
-    // The link cannot become another kind of credential.
-    for change in
-        [&["token", "regenerate", tokenid.as_str()][..], &["token", "set", &tokenid, "--owner-roles"]]
-    {
+    // The link cannot become another kind of credential, or live longer than a link may.
+    let set = ["token", "set", tokenid.as_str()];
+    for change in [
+        &["token", "regenerate", tokenid.as_str()][..],
+        &[&set[..], &["--owner-roles"]].concat(),
+        &[&set[..], &["--expires", "never"]].concat(),
+        &[&set[..], &["--expires", "90d"]].concat(),
+    ] {
         assert!(!server.cli_output(change, "").status.success(), "{change:?}");
     }
     server.cli(&["user", "access", "bob@local"]);

@@ -98,6 +98,10 @@ fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), 
 /// When the terms of the link are not allowed, the user has too many links, the user or the datastore does not exist, or the facts cannot be changed.
 pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<MadeLink, Error> {
     check(ctx, limits, new)?;
+    // The slow hash comes last, so that a user with too many links does not cause it.
+    let links = ctx.facts.read(|view| links_of(view, &user_id(view, &new.owner)?))??;
+    let count = links.iter().filter(|(_, row)| ctx.now.unix_seconds < row.expires).count();
+    check_count(u64::try_from(count).unwrap_or(u64::MAX), limits)?;
     let password = new.password.as_ref().map(enfilade_identity::hash_password).transpose();
     let password = password.map_err(Error::Invalid)?;
     let (id, secret) = (CredentialId::from_bytes(random()?), random::<LINK_SECRET_BYTES>()?);
@@ -111,16 +115,7 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
             let hint = "see `enfilade datastore list`";
             return Err(Error::Missing { what: "datastore", name: datastore.to_string(), hint });
         }
-        let count = without_expired(ctx, view, change, &owner)?;
-        if count >= limits.links_per_user {
-            let most = limits.links_per_user;
-            return Err(Error::Refused(match most {
-                0 => "links are switched off on this server (limit `links_per_user`)".to_owned(),
-                _ => format!(
-                    "the user has {count} links, and may have {most} (limit `links_per_user`); end one first"
-                ),
-            }));
-        }
+        check_count(without_expired(ctx, view, change, &owner)?, limits)?;
         let link = Link {
             secret: secret_digest(&secret),
             place: new.place.clone(),
@@ -146,6 +141,17 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
         Ok(())
     })?;
     Ok(MadeLink { id, tokenid, text: link_text(&id, &secret), at })
+}
+
+/// Checks that a user with so many links may have another one.
+fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
+    match limits.links_per_user {
+        0 => Err(Error::Refused("links are switched off on this server (limit `links_per_user`)".to_owned())),
+        most if count >= most => Err(Error::Refused(format!(
+            "the user has {count} links, and may have {most} (limit `links_per_user`); end one first"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Adds the deletion of expired links of a user to a change. Returns the number of the other links.

@@ -90,18 +90,12 @@ fn pending(view: &View<'_>, user: &UserId, now: i64) -> Result<SecondFactor, Err
     row.filter(is_pending).ok_or_else(not_begun)
 }
 
-/// The secret of a set-up that was begun and not confirmed, to show it again.
+/// Checks that a set-up was begun, and that the user can confirm it now.
 ///
 /// # Errors
 /// When no set-up was begun, it was begun too long ago, or the facts cannot be read.
-pub fn pending_second_factor(
-    source: &dyn Source,
-    key: &HashKey,
-    user: &UserId,
-    now: i64,
-) -> Result<FactorSecret, Error> {
-    let row = source.read(|view| pending(view, user, now))??;
-    FactorSecret::open(key, user, &row.secret).map_err(unusable)
+pub fn check_pending_second_factor(source: &dyn Source, user: &UserId, now: i64) -> Result<(), Error> {
+    source.read(|view| pending(view, user, now))?.map(drop)
 }
 
 /// Confirms the second factor with a code of the authenticator app, and ends all sessions of the user, because the password alone was enough for them.

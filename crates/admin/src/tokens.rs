@@ -224,6 +224,11 @@ pub fn set_token(
     if token.link.is_some() && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!("{tokenid} is a link, so it cannot have the roles of its owner")));
     }
+    if token.link.is_some() && edit.expires.is_some_and(|end| end == 0 || end > token.expires) {
+        return Err(Error::Invalid(format!(
+            "{tokenid} is a link, so its end can only become earlier; make a new link with `enfilade link create`"
+        )));
+    }
     if edit.own_roles.is_some() && is_for_project(ctx, owner, name)? {
         return Err(Error::Invalid(format!(
             "{tokenid} is an application credential: its roles cannot be changed; create a new one with `enfilade token create --project`"

@@ -102,23 +102,22 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let begun = click
         .change(permit, move |ctx| enfilade_admin::begin_second_factor(ctx, faces.house().hash_key(), &user));
     let secret = begun.await?;
-    Ok(set_up(click, &secret))
+    Ok(set_up(click, Some(&secret)))
 }
 
-/// The page with the secret, and the form for the first code.
-fn set_up(click: &mut Click<'_>, secret: &FactorSecret) -> Answer {
-    let uri = secret.uri(&issuer(click), &click.user().to_string());
+/// The page with the secret, and the form for the first code. The secret is shown only to the browser that proved the password. So the page for
+/// another try has no secret: another session of the user could ask for this page.
+fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
+    let shown = secret.map(|secret| shown(click, secret));
     let content = html! {
         div.head { div {
             h1 { "Set up a second factor" }
             p { "Scan the picture with an authenticator app, then enter the code that the app shows. Nothing changes until you do." }
         } }
         div.card.pad {
-            @if let Some(picture) = picture(&uri) { (picture) }
-            dl.pair {
-                dt { "Secret" }
-                dd { div.secret { code #secret { (*secret.base32()) } button data-copy="secret" type="button" { "Copy" } } }
-                dt { "Address for the app" } dd { code #address { (*uri) } }
+            @match shown {
+                Some(shown) => (shown),
+                None => p.weak { "If the app does not have the account yet, cancel and begin again." },
             }
             form.stack method="post" action="/console/account/confirm-second-factor" {
                 (csrf_field(&click.csrf))
@@ -136,6 +135,19 @@ fn set_up(click: &mut Click<'_>, secret: &FactorSecret) -> Answer {
         _ => StatusCode::OK,
     };
     click.page_with(status, Section::Account, "Set up a second factor", &content)
+}
+
+/// The secret, as a picture and as text.
+fn shown(click: &Click<'_>, secret: &FactorSecret) -> Markup {
+    let uri = secret.uri(&issuer(click), &click.user().to_string());
+    html! {
+        @if let Some(picture) = picture(&uri) { (picture) }
+        dl.pair {
+            dt { "Secret" }
+            dd { div.secret { code #secret { (*secret.base32()) } button data-copy="secret" type="button" { "Copy" } } }
+            dt { "Address for the app" } dd { code #address { (*uri) } }
+        }
+    }
 }
 
 /// The name under which the app lists the account: the host of this server.
@@ -173,6 +185,8 @@ fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
 /// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, also this one.
 pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (code, user) = (code_of(click)?, click.visit.principal().user);
+    // A session without the password must not be able to try many codes. So the number of codes in a minute is limited.
+    click.faces.house().count_code(&user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
     let confirmed = click.change(permit, move |ctx| {
         enfilade_admin::confirm_second_factor(ctx, faces.house().hash_key(), &user, &code)
@@ -182,15 +196,15 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         Err(Trouble::Said(why)) => {
             let (faces, now) = (click.faces.clone(), click.now());
             let pending = blocking_failure(click.visit.share(), move || {
-                let house = faces.house();
-                let found =
-                    enfilade_admin::pending_second_factor(house.source(), house.hash_key(), &user, now);
-                Ok::<_, Failure>(found.ok())
+                let found = enfilade_admin::check_pending_second_factor(faces.house().source(), &user, now);
+                Ok::<_, Failure>(found.is_ok())
             });
             // If there is nothing to confirm any more, the page of the account shows the reason.
-            let Some(secret) = pending.await? else { return Err(Trouble::Said(why)) };
+            if !pending.await? {
+                return Err(Trouble::Said(why));
+            }
             click.notice = Some(Notice::Failed(why));
-            Ok(set_up(click, &secret))
+            Ok(set_up(click, None))
         }
         Err(other) => Err(other),
     }

@@ -3,6 +3,7 @@
 
 use super::{Guest, count_use, page};
 use enfilade_faces::{Answer, Arriving, Body, Failure, Received, RequestError, blocking, blocking_failure};
+use enfilade_facts::limits::NAME_BYTES_MAX;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Refusal, Uploading, Visit};
 use hyper::body::Body as _;
@@ -72,13 +73,18 @@ fn begun(
     Ok(begun)
 }
 
-/// Another name for a file: the end of the id of the request is added before the extension.
+/// Another name for a file: the end of the id of the request is added before the extension. A long name is shortened, so that the other name is not
+/// too long.
 fn other_name(name: &str, id: &str) -> String {
     let mark = id.rsplit('-').next().unwrap_or_default();
-    match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() => format!("{stem}-{mark}.{ending}"),
-        _ => format!("{name}-{mark}"),
-    }
+    let (stem, ending) = match name.rfind('.').filter(|dot| *dot > 0) {
+        Some(dot) => name.split_at(dot),
+        None => (name, ""),
+    };
+    let most = NAME_BYTES_MAX.saturating_sub(mark.len() + 1);
+    let stem = stem.get(..stem.floor_char_boundary(most.saturating_sub(ending.len()))).unwrap_or_default();
+    let ending = ending.get(..ending.floor_char_boundary(most)).unwrap_or_default();
+    format!("{stem}-{mark}{ending}")
 }
 
 fn written(mut uploading: Uploading, piece: &[u8]) -> Result<Uploading, Refusal> {
@@ -88,7 +94,7 @@ fn written(mut uploading: Uploading, piece: &[u8]) -> Result<Uploading, Refusal>
 
 #[cfg(test)]
 mod tests {
-    use super::other_name;
+    use super::*;
 
     #[test]
     fn another_name_keeps_the_extension() {
@@ -96,6 +102,11 @@ mod tests {
             [("a.txt", "a-0f.txt"), ("a", "a-0f"), (".env", ".env-0f"), ("a.tar.gz", "a.tar-0f.gz")]
         {
             assert_eq!(other_name(name, "req-1-2-0f"), other);
+        }
+        for name in ["é".repeat(127), format!("{}.txt", "é".repeat(125)), format!("a.{}", "é".repeat(126))]
+        {
+            let other = other_name(&name, "req-1-2-0123456789ab");
+            assert!(other.len() <= NAME_BYTES_MAX && other.contains("-0123456789ab"), "{other}");
         }
     }
 }
