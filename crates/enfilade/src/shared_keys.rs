@@ -129,8 +129,9 @@ impl KeysOfFleet {
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.
     pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
+        // The keys are changed already, so one slow answer of etcd must not look like a failed change.
         let lacking =
-            self.lacking().context(
+            self.lacking().or_else(|_| self.lacking()).context(
             "the keys were changed; it is not known whether all servers use them: compare KEYS in `enfilade fleet status`",
         )?;
         if !lacking.is_empty() {
