@@ -21,15 +21,17 @@ fn sessions_and_tokens_of_an_account_have_pages() {
     }
     let browser = Browser::new(&server);
     browser.sign_in("alice");
+    // The login of the browser itself has no such form. Logins of the same second have any order, so it can be on each page.
     for (query, form, counts) in [
-        ("sessions", "/console/account/end-session", [49, 5]),
-        ("tokens", "/console/account/delete-token", [100, 6]),
+        ("sessions", "/console/account/end-session", [[49, 5], [50, 4]]),
+        ("tokens", "/console/account/delete-token", [[100, 6]; 2]),
     ] {
-        for (page, count) in counts.into_iter().enumerate() {
+        let found = [0, 1].map(|page| {
             let text = browser.open(&format!("/console/account?{query}={page}")).text();
-            assert_eq!(text.matches(&format!("action=\"{form}\"")).count(), count, "{query} {page}");
             assert_eq!(text.contains(&format!("?{query}=1")), page == 0, "{query} {page}");
-        }
+            text.matches(&format!("action=\"{form}\"")).count()
+        });
+        assert!(counts.contains(&found), "{query}: {found:?}");
     }
 }
 

@@ -22,7 +22,7 @@ fn world() -> crate::server::Server {
     server
 }
 
-fn names(text: &str) -> Vec<String> {
+pub(super) fn names(text: &str) -> Vec<String> {
     let links = text.split("<a class=\"entry").skip(1);
     links
         .map(|link| link.split("<span>").nth(1).unwrap().split("</span>").next().unwrap().to_owned())

@@ -1,5 +1,6 @@
 //! Links with which people share files and folders: what a guest can do, what ends a link, and that a guest learns nothing else.
 
+use super::files::names;
 use super::{Browser, Page, server};
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, until};
@@ -41,13 +42,6 @@ fn essence(page: &Page) -> (u16, Vec<String>, String) {
     };
     let lines = page.head.lines().filter(differs).map(str::to_owned).collect();
     (page.status, lines, page.text())
-}
-
-fn names(text: &str) -> Vec<String> {
-    let links = text.split("<a class=\"entry").skip(1);
-    links
-        .map(|link| link.split("<span>").nth(1).unwrap().split("</span>").next().unwrap().to_owned())
-        .collect()
 }
 
 #[test]
@@ -353,7 +347,7 @@ fn people_make_and_end_links_in_the_console() {
         ("shared/", &[("uses", "0")], 422),
         ("shared/", &[("uses", "many")], 422),
         ("absent/", &[], 404),
-        ("shared/a.txt", &[("drop", "yes")], 403),
+        ("shared/a.txt", &[("drop", "yes")], 404),
     ] {
         let fields = [more, &[("days", "7")]].concat();
         let page = alice.act(&format!("/console/share/main/{place}"), &fields);

@@ -81,12 +81,14 @@ fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), 
     if seconds <= 0 || u64::try_from(seconds).is_ok_and(|seconds| seconds > limits.link_seconds) {
         let until = ctx.now.unix_seconds.saturating_add_unsigned(limits.link_seconds);
         return invalid(format!(
-            "a link has to expire, at the latest at {} (limit `link_seconds`)",
+            "the end of the link must be in the future, and at the latest {} (limit `link_seconds`); choose another end",
             to_rfc3339(until)
         ));
     }
     if new.uses.is_some_and(|uses| uses == 0 || uses > LINK_USES_MAX) {
-        return invalid(format!("a link allows 1 to {LINK_USES_MAX} uses, or any number"));
+        return invalid(format!(
+            "the number of uses must be 1 to {LINK_USES_MAX}; leave it out if the number is not limited"
+        ));
     }
     Ok(())
 }
@@ -146,9 +148,12 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
 /// Checks that a user with so many links may have another one.
 fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     match limits.links_per_user {
-        0 => Err(Error::Refused("links are switched off on this server (limit `links_per_user`)".to_owned())),
+        0 => Err(Error::Refused(
+            "nobody can make new links on this server (limit `links_per_user` is 0); ask the administrator"
+                .to_owned(),
+        )),
         most if count >= most => Err(Error::Refused(format!(
-            "the user has {count} links, and may have {most} (limit `links_per_user`); end one first"
+            "the user has {count} links, and may have {most} (limit `links_per_user`); end one first, on the page Links or with `enfilade link end`"
         ))),
         _ => Ok(()),
     }

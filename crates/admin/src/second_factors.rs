@@ -22,7 +22,7 @@ pub struct SecondFactorState {
 }
 
 fn unusable(_: NotSealed) -> Error {
-    Error::Refused("the secret cannot be encrypted or decrypted; set up the second factor again".to_owned())
+    Error::Refused("the secret cannot be encrypted or decrypted: perhaps `keys/token-hash.key` was replaced. Set up the second factor again".to_owned())
 }
 
 fn not_begun() -> Error {

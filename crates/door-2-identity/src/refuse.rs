@@ -264,7 +264,7 @@ pub const CODES: [RefusalRow; 35] = [
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
     RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
-    RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links with `enfilade link list`, or in the console"),
+    RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console, and the operator with `enfilade link list`"),
     RefusalRow::new("ID34", Fault::Client, "the link was used as often as it may be", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
 ];

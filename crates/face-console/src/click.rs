@@ -72,6 +72,18 @@ pub(crate) fn said(text: impl std::fmt::Display) -> Trouble {
 }
 
 impl Click<'_> {
+    /// Lets the next page show why an action failed. `says` makes a sentence of the refusal of a door.
+    pub(crate) fn failed(&mut self, trouble: Trouble, says: impl FnOnce(&Failure) -> String) {
+        let why = match trouble {
+            Trouble::Said(why) => why,
+            Trouble::Failed(failure) => {
+                self.trace.failed(&failure);
+                says(&failure)
+            }
+        };
+        self.notice = Some(Notice::Failed(why));
+    }
+
     /// The text of a field of the form, without blanks at both ends.
     pub(crate) fn field(&self, name: &str) -> &str {
         parameter(&self.form, name).unwrap_or_default().trim()

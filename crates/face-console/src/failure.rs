@@ -37,9 +37,10 @@ fn words(status: StatusCode) -> (&'static str, &'static str) {
         StatusCode::CONFLICT => {
             ("That does not fit", "Something else is there, or it was changed meanwhile.")
         }
-        StatusCode::INSUFFICIENT_STORAGE => {
-            ("No room is left", "Delete something first, or ask for more room.")
-        }
+        StatusCode::INSUFFICIENT_STORAGE => (
+            "No room is left",
+            "Delete something for good, empty your trash, or ask for more room. Files in the trash take up room, too.",
+        ),
         StatusCode::SERVICE_UNAVAILABLE => ("Not available now", "Try again in a moment."),
         StatusCode::METHOD_NOT_ALLOWED => {
             ("That is not possible here", "This is something else than expected.")

@@ -12,7 +12,7 @@ use enfilade_faces::{Answer, Failure, LINKS, RequestError, blocking, blocking_fa
 use enfilade_facts::limits::{LINK_NAME_CHARS_MAX, LINK_USES_MAX};
 use enfilade_facts::tables::{LinkPlace, LinkRights};
 use enfilade_facts::vocabulary::{AccessMask, CredentialId, OperationKind, Privileges, Secret, shell_word};
-use enfilade_passage::{AccessRefusal, AdminPermit, Blocking, Lending, NodeKind, Refusal, Visit};
+use enfilade_passage::{AdminPermit, Blocking, Lending, Refusal, Visit};
 use hyper::StatusCode;
 use hyper::header::ORIGIN;
 use maud::{Markup, html};
@@ -137,14 +137,8 @@ fn may_share(visit: Visit, place: &LinkPlace) -> Result<(), Refusal> {
         LinkRights::Read => stay.find(&place.path, AccessMask::READ_DATA, Blocking).map(drop),
         LinkRights::Drop => {
             // The page shows the folder, so the user sees it.
-            let found = stay.find(&place.path, AccessMask::NONE, Blocking)?;
-            match found.kind() {
-                NodeKind::Directory => stay.may_add_files(&place.path),
-                NodeKind::File => {
-                    let (path, decided_by) = (place.path.clone(), "a drop box is a folder".to_owned());
-                    Err(AccessRefusal::NotGranted { path, missing: AccessMask::ADD_FILE, decided_by }.into())
-                }
-            }
+            stay.find(&place.path, AccessMask::NONE, Blocking)?;
+            stay.may_add_files(&place.path)
         }
     }
 }

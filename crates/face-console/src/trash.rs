@@ -201,14 +201,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
         Ok(to) => Ok(redirect(&to)),
         Err(Trouble::Failed(failure)) if has_ended(&failure) => Err(failure),
         Err(trouble) => {
-            let why = match trouble {
-                Trouble::Said(why) => why,
-                Trouble::Failed(failure) => {
-                    click.trace.failed(&failure);
-                    reason(&failure)
-                }
-            };
-            click.notice = Some(Notice::Failed(why));
+            click.failed(trouble, reason);
             show(click, place).await
         }
     }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_factor_needs_format_16() {
+    fn every_second_factor_needs_format_15() {
         assert_eq!(needed_for(Table::SecondFactors, &[]), 15);
     }
 

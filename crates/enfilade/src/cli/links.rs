@@ -15,7 +15,7 @@ pub(crate) enum Link {
         /// The file or folder, such as /photos; / is the whole datastore
         path: StorePath,
         /// The user who shares: guests have the rights of this user, limited to the file or folder
-        #[arg(long, value_name = "USER@REALM")]
+        #[arg(long, value_name = "NAME@REALM")]
         user: Userid,
         /// When the link expires: 7d, 2027-01-31 or 2027-01-31T18:00:00Z
         #[arg(long, default_value = "7d", value_name = "TIME", value_parser = future)]
@@ -32,7 +32,7 @@ pub(crate) enum Link {
         /// How often the link can be used: a use is one download of a file or folder, or one upload [default: any number]
         #[arg(long, value_name = "COUNT")]
         uses: Option<u32>,
-        /// Ask for a password that guests have to know
+        /// Protect the link with a password, which the command asks for
         #[arg(long, conflicts_with = "password_stdin")]
         password: bool,
         /// Read the password of the link from standard input
@@ -41,7 +41,7 @@ pub(crate) enum Link {
     },
     /// Show the links of one user or of all users
     List {
-        /// USER@REALM
+        /// The user, as NAME@REALM [default: all users]
         user: Option<Userid>,
     },
     /// End a link; the next request with it is refused

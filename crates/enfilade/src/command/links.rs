@@ -5,6 +5,7 @@ use crate::cli::Link;
 use crate::home::Home;
 use crate::{output, prompt};
 use enfilade_admin::{LinkSummary, NewLink};
+use enfilade_faces::LINKS;
 use enfilade_facts::tables::{LinkPlace, LinkRights};
 use enfilade_facts::vocabulary::Userid;
 use serde_json::json;
@@ -43,7 +44,7 @@ pub(super) fn run(home: &Home, command: Link, json: bool) -> anyhow::Result<()> 
 
 fn create(home: &Home, new: &NewLink, json: bool) -> anyhow::Result<()> {
     let made = enfilade_admin::create_link(&home.change_context(), &home.config.limits.0, new)?;
-    let (id, path) = (made.id.to_string(), format!("/s/{}", made.text));
+    let (id, path) = (made.id.to_string(), format!("{LINKS}{}", made.text));
     let value = json!({
         "id": id, "tokenid": made.tokenid.to_string(), "path": path, "expires": new.expires,
         "revision": made.at.revision.0,

@@ -215,12 +215,13 @@ keys! {
     }
     /// The console, and the trash for the files that are deleted in it.
     console: Console, "console.md#trash" {
-        /// Serve the console. Without the console, the addresses below `/console/` do not exist, and browsers get the list of versions at `/`.
+        /// Serve the console and the links of users. If this is `false`, the addresses below `/console/` and `/s/` do not exist, so every link gets 404.
+        /// Nobody can restore files from the trash, but the server still removes old items.
         enabled: bool = true, Restart;
-        /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. Then items
-        /// that are in the trash stay there until users remove them.
+        /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. With
+        /// 0, earlier items stay in the trash until users remove them.
         trash_days: AtMost<36_500> = AtMost::of(30), Restart;
-        /// The datastores without a trash: in these datastores the console deletes files at once.
+        /// The datastores without a trash: in these datastores the console deletes files at once. Earlier items still end after `trash_days`.
         no_trash: Option<DatastoreNames>, "all datastores have a trash", Restart;
     }
     /// Decisions for proxies of another make (`enfilade integrate`).

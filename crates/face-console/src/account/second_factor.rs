@@ -112,12 +112,16 @@ fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
     let content = html! {
         div.head { div {
             h1 { "Set up a second factor" }
-            p { "Scan the picture with an authenticator app, then enter the code that the app shows. Nothing changes until you do." }
+            @if shown.is_some() {
+                p { "Scan the picture with an authenticator app, or type the secret into the app. Then enter the code that the app shows. The second factor is on only after that." }
+            } @else {
+                p { "Enter the code that the app shows now." }
+            }
         } }
         div.card.pad {
             @match shown {
                 Some(shown) => (shown),
-                None => p.weak { "If the app does not have the account yet, cancel and begin again." },
+                None => p.weak { "If the app has no entry for this account, press Cancel and begin again." },
             }
             form.stack method="post" action="/console/account/confirm-second-factor" {
                 (csrf_field(&click.csrf))
@@ -239,7 +243,9 @@ pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let passcode = match click.faces.arc_house().check_passcode(&ask, proven, &named, from).await {
         Ok(passcode) => passcode,
         Err(refusal @ Refusal::Identity(_)) if is_unauthorized(&refusal) => {
-            return Err(said("the code is wrong or was used before, or there were too many wrong codes"));
+            return Err(said(
+                "the code is wrong or was used before, or there were too many wrong codes: try the next code; after five wrong codes, wait ten minutes",
+            ));
         }
         Err(refusal) => return Err(refusal.into()),
     };

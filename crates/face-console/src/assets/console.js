@@ -29,6 +29,24 @@ document.addEventListener("keydown", (event) => {
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
 
+// A line about an upload, in the list of uploads. The script of drop boxes uses this function, too. Names are set as text, and the browser does not
+// parse them as HTML.
+function uploadLine(list, name) {
+  const item = document.createElement("li");
+  const label = document.createElement("span");
+  label.textContent = name;
+  const bar = document.createElement("progress");
+  bar.max = 1;
+  bar.value = 0;
+  bar.setAttribute("aria-label", name);
+  const state = document.createElement("span");
+  state.className = "small weak";
+  item.append(label, bar, state);
+  list.hidden = false;
+  list.append(item);
+  return { item, bar, state };
+}
+
 // Uploads: files and whole folders that the user dropped or chose, one after the other. An existing file is replaced only if the user confirms it.
 const picker = document.getElementById("upload");
 if (picker) {
@@ -46,26 +64,9 @@ if (picker) {
     409: "something else has this name",
     412: "a file with this name exists",
     423: "another program has locked it",
-    507: "no room is left",
+    507: "no room is left; empty your trash, or ask for more room",
   };
   const say = (status, text) => WORDS[status] ?? (text.trim() || `the server says ${status}`);
-
-  // Names are set as text, and the browser does not parse them as HTML.
-  function line(name) {
-    const item = document.createElement("li");
-    const label = document.createElement("span");
-    label.textContent = name;
-    const bar = document.createElement("progress");
-    bar.max = 1;
-    bar.value = 0;
-    bar.setAttribute("aria-label", name);
-    const state = document.createElement("span");
-    state.className = "small weak";
-    item.append(label, bar, state);
-    list.hidden = false;
-    list.append(item);
-    return { item, bar, state };
-  }
 
   function ask(method, url, body, isNew, sent) {
     return new Promise((resolve) => {
@@ -88,7 +89,7 @@ if (picker) {
   // A large file is sent in pieces. After a broken connection the upload goes on, and also after a reload, if the user chooses the same file again.
   async function putInPieces(url, file, isNew, shown) {
     const to = url.replace("/console/files/", "/console/uploads/");
-    let failed = { status: 0, text: "the connection was lost" };
+    let failed = { status: 0, text: "the connection was lost; choose the same file again, and the upload goes on" };
     for (let failures = 0; failures < TRIES_MAX; failures += 1) {
       if (failures > 0) {
         shown.state.textContent = "waiting for the connection";
@@ -114,7 +115,7 @@ if (picker) {
 
   async function send(path, file) {
     const url = here + path.map(encodeURIComponent).join("/");
-    const shown = line(path.join("/"));
+    const shown = uploadLine(list, path.join("/"));
     let done = await put(url, file, true, shown);
     if (done.status === 412 && confirm(`${path.join("/")} exists. Replace it?`)) done = await put(url, file, false, shown);
     const isDone = done.status === 201 || done.status === 204;

@@ -5,24 +5,7 @@
 {
   const picker = document.getElementById("drop");
   const list = document.getElementById("uploads");
-  const WORDS = { 404: "the link has ended, or nothing can be uploaded here", 413: "the file is too large", 429: "too many attempts; try again later", 507: "the file is too large, or no room is left" };
-
-  // Names are set as text, and the browser does not parse them as HTML.
-  function line(name) {
-    const item = document.createElement("li");
-    const label = document.createElement("span");
-    label.textContent = name;
-    const bar = document.createElement("progress");
-    bar.max = 1;
-    bar.value = 0;
-    bar.setAttribute("aria-label", name);
-    const state = document.createElement("span");
-    state.className = "small weak";
-    item.append(label, bar, state);
-    list.hidden = false;
-    list.append(item);
-    return { item, bar, state };
-  }
+  const WORDS = { 404: "the link has ended, or nothing can be uploaded here; ask the person who sent you the link", 413: "the file is too large", 429: "too many attempts; try again later", 507: "the file is too large, or no room is left" };
 
   function put(url, file, shown) {
     return new Promise((resolve) => {
@@ -39,10 +22,10 @@
     const busy = (event) => event.preventDefault();
     addEventListener("beforeunload", busy);
     for (const file of files) {
-      const shown = line(file.name);
+      const shown = uploadLine(list, file.name);
       const status = await put(picker.dataset.to + encodeURIComponent(file.name), file, shown);
       shown.bar.hidden = true;
-      shown.state.textContent = status === 201 ? "uploaded" : status === 0 ? "the connection was lost" : WORDS[status] ?? `the server says ${status}`;
+      shown.state.textContent = status === 201 ? "uploaded" : status === 0 ? "the connection was lost; upload the file again" : WORDS[status] ?? `the server says ${status}`;
       shown.item.classList.toggle("bad", status !== 201);
     }
     removeEventListener("beforeunload", busy);

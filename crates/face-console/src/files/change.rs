@@ -3,7 +3,7 @@
 use super::show;
 use crate::click::{Click, Trouble, said};
 use crate::failure::sentence;
-use crate::page::{Notice, command, csrf_field};
+use crate::page::{command, csrf_field};
 use crate::place::Place;
 use crate::session::has_ended;
 use crate::tree_work::{all_done, until};
@@ -61,15 +61,8 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
         Ok((to, Told::Trashed(items))) => Ok(redirect(&url(&to, &[("done", "trashed"), ("undo", &items)]))),
         Err(Trouble::Failed(failure)) if has_ended(&failure) => Err(failure),
         Err(trouble) => {
-            let why = match trouble {
-                Trouble::Said(why) => why,
-                Trouble::Failed(failure) => {
-                    click.trace.failed(&failure);
-                    let is_new = click.field("do") == "new-folder";
-                    sentence(&failure, if is_new { Aim::Collection } else { Aim::Destination })
-                }
-            };
-            click.notice = Some(Notice::Failed(why));
+            let aim = if click.field("do") == "new-folder" { Aim::Collection } else { Aim::Destination };
+            click.failed(trouble, |failure| sentence(failure, aim));
             show(click, place).await
         }
     }

@@ -6,9 +6,9 @@ use crate::icons::Icon;
 use crate::page::{bytes, empty, time};
 use crate::place::Place;
 use enfilade_faces::browser::{parameter, url};
-use enfilade_faces::{Answer, Failure, blocking};
+use enfilade_faces::{Answer, Failure, RequestError, blocking};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{AccessRefusal, Blocking, Meta, NodeKind, Rank, Refusal, Visit};
+use enfilade_passage::{Blocking, Meta, NodeKind, Rank, Refusal, Visit};
 use maud::{Markup, html};
 
 /// The number of entries on a page.
@@ -141,12 +141,10 @@ fn crumbs(guest: &Guest<'_>) -> Markup {
 /// The page of a drop box. It shows nothing of the folder except its name.
 pub(super) async fn drop_box(guest: &Guest<'_>) -> Result<Answer, Failure> {
     let (visit, place) = (guest.visit.clone(), guest.place.clone());
-    let is_top = place.path == guest.link.path;
+    if place.path != guest.link.path {
+        return Err(RequestError::NoRoute.into());
+    }
     blocking(visit.share(), move || {
-        let hidden = || AccessRefusal::Hidden { path: place.path.clone(), decided_by: String::new() };
-        if !is_top {
-            return Err(hidden().into());
-        }
         visit.enter(&place.datastore, OperationKind::Write, Blocking)?.may_add_files(&place.path)
     })
     .await?;

@@ -108,7 +108,7 @@ pub fn why_not(refusal: &Refusal, pairs: &[(String, String)]) -> Option<&'static
             Some("The password is right, but it has expired. Ask your administrator for a new one.")
         }
         Refusal::Identity(IdentityRefusal::WrongPasscode { .. }) if has_receipt => Some(
-            "The code is wrong or was used before, or there were too many wrong codes. Wait for the next code, then try again.",
+            "The code is wrong or was used before, or there were too many wrong codes. Wait for the next code, then try again. After five wrong codes, wait ten minutes.",
         ),
         refusal if has_receipt && is_unauthorized(refusal) => {
             Some("The sign-in took too long, or ended. Enter the password again.")

@@ -167,7 +167,7 @@ limits! {
     lock_seconds = HOUR, 1, 31 * 24 * HOUR, "seconds", "a longer `Timeout` is shortened";
     /// Time that a browser stays signed in to the console, and to applications (`[decisions] sign_in`).
     browser_session_seconds = 12 * HOUR, 1, 31 * 24 * HOUR, "seconds", "the user has to sign in again";
-    /// Links with which one user shares files or folders at the same time. Expired links count until they are ended or deleted.
+    /// Links with which one user shares files or folders at the same time. Expired links do not count; the server deletes them when the user makes another link.
     links_per_user = 200, 0, 10_000, "links", "the user cannot make a link; if the limit is 0, no user can make links, and links that exist stay valid";
     /// Longest time for which a link can be made.
     link_seconds = 31 * 24 * HOUR, 60, 366 * 24 * HOUR, "seconds", "the link is refused; its maker has to choose an earlier end";
