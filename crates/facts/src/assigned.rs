@@ -8,7 +8,7 @@ impl AssignmentKey {
     /// All assignments of one user, group or token, on every path. The list is empty for a [`Who::Named`].
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// The errors of [`View::get`].
     pub fn all_of(view: &View<'_>, who: &Who) -> Result<Vec<AssignmentKey>, SourceError> {
         let Some(prefix) = ReverseKey::assigned_to(who) else { return Ok(Vec::new()) };
         let key = |(key, _)| match key {

@@ -1,4 +1,4 @@
-//! Who makes a change: the author with the description of the change, and the kind of author.
+//! The author of a change, the description of the change, and the kind of author.
 
 use crate::vocabulary::RequestId;
 
@@ -24,8 +24,8 @@ pub enum Requester {
     User,
     /// An administrator, or the server itself.
     Administrator,
-    /// A file that people edit. The file has changed already. Until the records match the file, the server must refuse the records. So this change
-    /// may use all free space, even if the change gives rights. Commands and requests check that there is space before they change the file
-    /// ([`crate::Source::has_room_for`]).
+    /// A file that people edit. The file has changed already. If the records could not be changed to match the file, the server would have to refuse
+    /// every request that needs these records. So this change may use all free space, even if the change gives rights. Commands and requests check
+    /// that there is space before they change the file ([`crate::Source::has_room_for`]).
     File,
 }

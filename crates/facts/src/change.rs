@@ -46,7 +46,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect of replacing a record by another one.
+    /// The effect of replacing the record `before` by the record `after`.
     pub fn of<R: Row>(before: &R, after: &R) -> Self {
         match only_takes(R::TABLE, Some(&value_of(before)), Some(&value_of(after))) {
             true => Effect::Takes,
@@ -73,12 +73,12 @@ pub struct Change {
 /// Values to put (`Some`) and records to delete (`None`), by table and key.
 pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
-/// How a mark (a stored revocation) is set. The last second that the mark covers is known only at the commit.
+/// The way in which a change sets a mark (a stored revocation). The last second that the mark covers is known only at the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The mark covers all sessions that were issued before the commit.
     Now,
-    /// As for `Now`. All tokens that the mark covers expire at this second or earlier.
+    /// The mark covers all sessions that were issued before the commit. All tokens that the mark covers expire at this second or earlier.
     Until(i64),
     /// The mark gets the same stored values as another mark, which an earlier change set.
     AsOf(Revocation),
@@ -121,27 +121,27 @@ impl Change {
         self.requester
     }
 
-    /// Commits only if the record does not exist.
+    /// Adds the expectation that the record does not exist.
     pub fn expect_absent<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.expect::<R>(key, Expected::Absent)
     }
 
-    /// Commits only if the record exists, with any value.
+    /// Adds the expectation that the record exists, with any value.
     pub fn expect_present<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.expect::<R>(key, Expected::Present)
     }
 
-    /// Commits only if the record still has the value that was read.
+    /// Adds the expectation that the record still has the value `row`.
     pub fn expect_same<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
         self.expect::<R>(key, Expected::Value(value_of(row)))
     }
 
-    /// Commits only if the record was last written at this revision. A later write with the same value also prevents the commit.
+    /// Adds the expectation that the record was last written at this revision. A later write with the same value also prevents the commit.
     pub fn expect_revision<R: Row>(&mut self, key: &R::Key, revision: Revision) -> &mut Self {
         self.expect::<R>(key, Expected::Revision(revision))
     }
 
-    /// Commits only if the record still has the value that was read, or still does not exist.
+    /// Adds the expectation that the record still has the value `row`, or, if `row` is `None`, that the record still does not exist.
     pub fn expect_unchanged<R: Row>(&mut self, key: &R::Key, row: Option<&R>) -> &mut Self {
         match row {
             Some(row) => self.expect_same(key, row),
@@ -149,8 +149,8 @@ impl Change {
         }
     }
 
-    /// Commits only if `revision` is the newest revision of the store. A member of a fleet uses this condition when it applies the changes of the
-    /// log. [`Change::encode`] does not write the condition.
+    /// Adds the condition that `revision` is the newest revision of the store directly before the commit. A member of a fleet uses this condition
+    /// when it applies the changes of the log. [`Change::encode`] does not write the condition.
     pub fn only_after(&mut self, revision: Revision) -> &mut Self {
         self.after = Some(revision);
         self
@@ -195,8 +195,8 @@ impl Change {
         self
     }
 
-    /// As [`Change::end`], for a token or an audit chain. `end` is the time at which the token, or the last token of the chain, expires, in seconds
-    /// since the epoch.
+    /// Sets a mark as [`Change::end`] does, but for a token or an audit chain. `end` is the time at which the token, or the last token of the chain,
+    /// expires, in seconds since the epoch.
     pub fn end_until(&mut self, mark: Revoked, end: i64) -> &mut Self {
         self.marks.insert(mark, Ending::Until(end));
         self
@@ -315,8 +315,8 @@ impl Change {
         needed.max().unwrap_or(FORMAT_IN_FLEET)
     }
 
-    /// Commits only if this member of the fleet has no registered process. A process that registers later applies the change before it serves. A
-    /// store that is in no fleet ignores this condition.
+    /// Adds the condition that the member `member` of the fleet has no registered process. A process of this member that registers later applies the
+    /// change before it serves requests. A store that is in no fleet ignores this condition.
     pub fn expect_no_process_of(&mut self, member: &str) -> &mut Self {
         self.absent_members.push(member.to_owned());
         self

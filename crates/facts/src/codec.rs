@@ -4,8 +4,9 @@
 //! version u8 | checksum 16 bytes over table, key, revision and value | revision u64 BE | value
 //! ```
 //!
-//! LMDB has no checksums. In a test with 400 flips of a single bit, 306 flips changed or lost a record without an error. One flipped bit can turn a
-//! deny into an allow. The checksum finds damage. It is not a signature, because its key is a constant in this file.
+//! LMDB has no checksums. In a test with 400 flips of a single bit, 306 flips changed or lost a record without an error. One flipped bit can turn an
+//! entry of an ACL that denies access into an entry that allows access. The checksum finds damage. It is not a signature, because its key is a
+//! constant in this file.
 
 use crate::error::SourceError;
 use crate::revision::Revision;
@@ -87,44 +88,44 @@ pub fn printable(key: &[u8]) -> String {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A number of one byte.
+    /// Writes a number of one byte.
     pub fn u8(&mut self, n: u8) -> &mut Self {
         self.0.push(n);
         self
     }
-    /// A number of four bytes.
+    /// Writes a number of four bytes.
     pub fn u32(&mut self, n: u32) -> &mut Self {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
-    /// A number of eight bytes.
+    /// Writes a number of eight bytes.
     pub fn u64(&mut self, n: u64) -> &mut Self {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
-    /// A signed number of eight bytes.
+    /// Writes a signed number of eight bytes.
     pub fn i64(&mut self, n: i64) -> &mut Self {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
-    /// A boolean.
+    /// Writes a boolean.
     pub fn flag(&mut self, yes: bool) -> &mut Self {
         self.u8(u8::from(yes))
     }
-    /// Bytes of a fixed length that writer and reader know.
+    /// Writes bytes of a fixed length, which the reader must know.
     pub fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
     }
-    /// Bytes, after their length.
+    /// Writes bytes, after their length.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX)).fixed(bytes)
     }
-    /// Text.
+    /// Writes a text, after its length.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.bytes(text.as_bytes())
     }
-    /// A field that may be missing.
+    /// Writes a field that may be missing: a flag, and then the value if it is present.
     pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
         self.flag(value.is_some());
         if let Some(value) = value {
@@ -132,20 +133,20 @@ impl Writer {
         }
         self
     }
-    /// A text that may be missing.
+    /// Writes a text that may be missing.
     pub fn optional_text(&mut self, text: Option<&str>) -> &mut Self {
         self.option(text, |to, text| {
             to.text(text);
         })
     }
-    /// An optional field at the end of a value. Older records do not have the field. `None` writes nothing.
+    /// Writes an optional field at the end of a value. Older records do not have the field. `None` writes nothing.
     pub fn tail<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
         if let Some(value) = value {
             write(self, value);
         }
         self
     }
-    /// A list.
+    /// Writes a list: the number of its items, and then each item.
     pub fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) -> &mut Self {
         self.u32(u32::try_from(items.len()).unwrap_or(u32::MAX));
         for item in items {
@@ -171,37 +172,37 @@ impl<'a> Reader<'a> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Bytes of a fixed length.
+    /// Reads `count` bytes.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(count)?;
         self.0 = tail;
         Some(head)
     }
-    /// Bytes of the length `N`.
+    /// Reads `N` bytes.
     pub fn fixed<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
-    /// The remaining bytes.
+    /// Reads the remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
-    /// A number of one byte.
+    /// Reads a number of one byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.fixed().map(u8::from_be_bytes)
     }
-    /// A number of four bytes.
+    /// Reads a number of four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.fixed().map(u32::from_be_bytes)
     }
-    /// A number of eight bytes.
+    /// Reads a number of eight bytes.
     pub fn u64(&mut self) -> Option<u64> {
         self.fixed().map(u64::from_be_bytes)
     }
-    /// A signed number of eight bytes.
+    /// Reads a signed number of eight bytes.
     pub fn i64(&mut self) -> Option<i64> {
         self.fixed().map(i64::from_be_bytes)
     }
-    /// A boolean: the byte 0 or 1. Any other byte counts as damage. Such a byte must not be read as true, because the field can mean "enabled".
+    /// Reads a boolean: the byte 0 or 1. Any other byte counts as damage. Such a byte must not be read as true, because the field can mean "enabled".
     pub fn flag(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
@@ -209,30 +210,30 @@ impl<'a> Reader<'a> {
             _ => None,
         }
     }
-    /// Bytes, after their length.
+    /// Reads bytes, after their length.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.take(count as usize)
     }
-    /// Text.
+    /// Reads a text, after its length.
     pub fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }
-    /// A field that may be missing.
+    /// Reads a field that may be missing. `Some(None)` means that the field is missing.
     pub fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.flag()? {
             true => Some(Some(read(self)?)),
             false => Some(None),
         }
     }
-    /// An optional field at the end of a value. Older records do not have the field. `Some(None)` means that the field is missing.
+    /// Reads an optional field at the end of a value. Older records do not have the field. `Some(None)` means that the field is missing.
     pub fn tail<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.is_empty() {
             true => Some(None),
             false => read(self).map(Some),
         }
     }
-    /// A list.
+    /// Reads a list: the number of its items, and then each item.
     pub fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()?;
         (0..count).map(|_| read(self)).collect()

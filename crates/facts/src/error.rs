@@ -1,4 +1,4 @@
-//! Why facts cannot be read, and why a change was not made.
+//! The reasons why facts cannot be read, and why a change was not made.
 
 use crate::table::Table;
 
@@ -44,9 +44,9 @@ pub enum CommitError {
         .map_bytes >> 20
     )]
     Full {
-        /// How much of the map is in use, in bytes.
+        /// The part of the map that is in use, in bytes.
         used_bytes: u64,
-        /// How large the map is, in bytes.
+        /// The size of the map, in bytes.
         map_bytes: u64,
         /// The kind of changes for which the rest of the map is reserved.
         kept_for: &'static str,
@@ -63,8 +63,8 @@ pub enum CommitError {
         /// The largest allowed size, in bytes.
         limit: usize,
     },
-    /// It is not known whether every member of the fleet has the change: etcd did not answer, this member could not apply the change, or the
-    /// membership of this server ended. The change may have been made, or may still be made.
+    /// It is not known whether every member of the fleet has the change. Either etcd did not answer, or this member could not apply the change, or
+    /// the membership of this server ended. The change may have been made already, or may be made later.
     #[error("{0}")]
     Unknown(String),
     /// The store could not be read or written.

@@ -20,8 +20,8 @@ impl Head {
     /// The head's key.
     pub const KEY: &'static [u8] = b"head";
 
-    /// Reads the record with the store's revision (the head). In the header of this record, the field for the revision contains the number of the
-    /// commit instead.
+    /// Reads the record with the store's revision (the head). In the header of this record, the field for the revision does not contain a revision,
+    /// but the number of the commit.
     ///
     /// # Errors
     /// When the record is missing or damaged.

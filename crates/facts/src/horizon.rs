@@ -2,8 +2,9 @@
 //!
 //! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and a wall
 //! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
-//! all seconds up to the horizon at its commit. So the mark covers every session that was issued before the commit, even if a clock was wrong.
-//! Setting the mark moves the horizon to the last second of the mark. Each session that is issued after the mark has a later second of issue.
+//! all seconds up to the horizon at its commit. So the mark covers every session that was issued before the commit, even if a clock was wrong. The
+//! commit that sets the mark moves the horizon to the last second that the mark covers. Each session that is issued after the mark has a later second
+//! of issue.
 //!
 //! Other servers with the same keys issue tokens without a horizon. A token of another server is refused while its second of issue is later than the
 //! last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the server accepted before.

@@ -2,7 +2,8 @@
 //!
 //! The process stores an index together with the revision of the index. A reader with a newer view first updates the index to the revision of this
 //! view. The update reads the change log in the same transaction. A reader with an older view must take a new view. Readers take no lock, and never
-//! see a partly updated index: the new index is built as a copy, and published together with its revision in one atomic write.
+//! see a partly updated index. A thread that updates the index builds the new index as a copy, and publishes it together with its revision in one
+//! atomic write.
 
 use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
@@ -36,7 +37,7 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     /// Calls [`Indexed::update`] for each key.
     ///
     /// # Errors
-    /// As [`Indexed::update`].
+    /// The errors of [`Indexed::update`].
     fn update_all(
         &mut self,
         view: &View<'_>,
@@ -46,7 +47,7 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     }
 }
 
-/// Why an index could not be read.
+/// The reason why an index could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The index is newer than the view, because another reader had a newer view. The caller must take a new view and read the index again.

@@ -27,10 +27,10 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::ops::ControlFlow;
 
-/// The writes that commit a change to a store with the present records `before`: the records of the change, their tallies, an entry of the change
-/// log, and the head. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the number that the source
-/// itself gives the commit. The writes also delete old entries of the change log, but no entry that is newer than `shipped`, the last revision that
-/// is in the audit log.
+/// The writes that commit a change to a store. These are the records of the change, their tallies, an entry of the change log, and the head. `before`
+/// contains the present records of the store. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the
+/// number that the source itself gives the commit. The writes also delete old entries of the change log, at most up to the revision `shipped`. This
+/// is the last revision that is in the audit log.
 ///
 /// # Errors
 /// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
@@ -184,7 +184,7 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
 /// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
-    // The limit is greater than the length of the longest names, so no name is shortened.
+    // The limit is greater than the length of the longest name, so the name of an author is never shortened.
     let short = |text: &str| shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
     let keys =
         |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };

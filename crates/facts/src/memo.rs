@@ -52,8 +52,9 @@ impl std::fmt::Debug for MemoKey {
     }
 }
 
-/// Takes the inputs in order, as words. For each input, the first word contains its tag and its length. The bytes of the input follow, padded with
-/// zeros. An input of fewer than eight bytes is stored in its first word, after tag and length.
+/// Computes a memo key from the inputs, in the order in which they are added. The inputs are hashed as words. For each input, the first word contains
+/// its tag and its length. The bytes of the input follow, padded with zeros. An input of fewer than eight bytes is stored in its first word, after
+/// tag and length.
 ///
 /// The digest is SipHash-1-3 of these words. This file computes the digest without a library. Most inputs are short, and a library that takes bytes
 /// would spend most of its time on joining the bytes into words. Tests compare the digest with the digest of a library.

@@ -31,8 +31,8 @@ pub trait Source: Send + Sync {
         changes.iter().map(|change| self.commit(change)).collect()
     }
 
-    /// Raises the format of the store, because records of this format may follow. A program that does not know the format then refuses the store. The
-    /// format of a store never becomes lower.
+    /// Raises the format of the store, because later changes may contain records of this format. A program that does not know the format then refuses
+    /// the store. The format of a store never becomes lower.
     ///
     /// # Errors
     /// When the store cannot be written.

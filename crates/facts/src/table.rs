@@ -172,7 +172,7 @@ impl Table {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }
 
-    /// Whether changes write to the table, and its records are counted in tallies.
+    /// Whether the table holds facts. Changes put and delete the records of such a table, and tallies count these records.
     pub fn holds_facts(self) -> bool {
         !matches!(self, Table::Log | Table::Head) && !self.holds_tallies()
     }

@@ -10,7 +10,7 @@ use crate::tally::{Tally, tally_key};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
-/// The callback of a scan, called for every key and stored record until the callback breaks.
+/// The callback of a scan. A scan calls it for every key and stored record, until the callback returns `Break`.
 pub type Each<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a);
 
 /// A key and its stored record, if there is one.
@@ -40,7 +40,7 @@ pub trait Snapshot {
     /// # Errors
     /// When the store cannot be read.
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError>;
-    /// Calls `each` for every stored record with a key that starts with `prefix`, in key order, until `each` breaks.
+    /// Calls `each` for every stored record with a key that starts with `prefix`, in key order, until `each` returns `Break`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -50,7 +50,7 @@ pub trait Snapshot {
     /// # Errors
     /// When the store cannot be read.
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError>;
-    /// Calls `each` for every stored record from the key `key` on, in key order, until `each` breaks.
+    /// Calls `each` for every stored record from the key `key` on, in key order, until `each` returns `Break`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -74,7 +74,7 @@ pub struct View<'a> {
     head: OnceCell<Head>,
 }
 
-/// Gives the raw records of the view to a source that wraps another source.
+/// A source that wraps another source uses the view as a snapshot, to read its raw records.
 impl Snapshot for View<'_> {
     fn at(&self) -> At {
         self.snapshot.at()
@@ -133,11 +133,11 @@ impl<'a> View<'a> {
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// A record near `key`: the record with this key; if there is none, the record with the next key; if there is none either, the first record of
-    /// the table. If the keys of the table are random, the choice is random, too. On one view, the same key always gives the same record.
+    /// A record near `key`: the record with this key, or else the record with the next key, or else the first record of the table. If the keys of the
+    /// table are random, the choice is random, too. On one view, the same key always gives the same record.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// The errors of [`View::get`].
     pub fn any_near<R: Row>(&self, key: &R::Key) -> Result<Option<(R::Key, R)>, SourceError> {
         let Some(key) = self.key_near::<R>(key)? else { return Ok(None) };
         Ok(self.get(&key)?.map(|row| (key, row)))
@@ -146,7 +146,7 @@ impl<'a> View<'a> {
     /// The key of the record that [`View::any_near`] finds; the record is not read.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// The errors of [`View::get`].
     pub fn key_near<R: Row>(&self, key: &R::Key) -> Result<Option<R::Key>, SourceError> {
         let near = |key: &[u8]| {
             let found = self.snapshot.at_or_after(R::TABLE, key)?;
@@ -161,7 +161,7 @@ impl<'a> View<'a> {
     /// The revision at which a record was last written.
     ///
     /// # Errors
-    /// As [`View::get`].
+    /// The errors of [`View::get`].
     pub fn revision_of<R: Row>(&self, key: &R::Key) -> Result<Option<Revision>, SourceError> {
         Ok(self.value(R::TABLE, &key.bytes())?.map(|(revision, _)| revision))
     }
@@ -202,8 +202,8 @@ impl<'a> View<'a> {
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
-    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of the
-    /// table, or the common beginning of several groups. The caller may use the records only if this call returns no error.
+    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` returns `Break`. The prefix is empty, a group
+    /// of the table, or the common beginning of several groups. The caller may use the records only if this call returns no error.
     ///
     /// # Errors
     /// When a record cannot be read, a record is damaged, or records are missing.
@@ -246,11 +246,11 @@ impl<'a> View<'a> {
     }
 
     /// Calls `each` for every record with a key that starts with `prefix`, in the groups that follow the group `after`, in key order, until `each`
-    /// breaks. The time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the groups;
-    /// most groups have one record.
+    /// returns `Break`. The time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the
+    /// groups; most groups have one record.
     ///
     /// # Errors
-    /// As [`View::scan`].
+    /// The errors of [`View::scan`].
     pub fn page<R: Row>(
         &self,
         prefix: &[u8],
@@ -389,7 +389,7 @@ fn successor(table: Table, group: &[u8]) -> Vec<u8> {
     next
 }
 
-/// The callback of a scan of values, called for every key and value until the callback breaks.
+/// The callback of a scan of values. A scan calls it for every key and value, until the callback returns `Break`.
 pub type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
 
 fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<(), SourceError> {

@@ -5,8 +5,8 @@ use crate::tables::{Keys, LogEntry, LogPiece, PieceKey, Written};
 use crate::view::View;
 
 /// The keys of the records that were written after the revision `before`, up to the revision of the view. Each item has the revision of a change and
-/// its keys; a large change has an item for each piece. An item is `None` if the log does not have the keys: the entry was deleted or is damaged, or
-/// the change replaced all facts or was too large. The caller must then read all facts again.
+/// its keys; a large change has an item for each piece. An item is `None` if the log does not have the keys of the change. Then the entry was deleted
+/// or is damaged, or the change replaced all facts, or the change was too large. The caller must then read all facts again.
 pub fn written_since<'v>(
     view: &'v View<'_>,
     before: Revision,

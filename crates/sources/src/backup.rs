@@ -65,8 +65,8 @@ impl BackupError {
     }
 }
 
-/// Reads a file of a backup. If the length or digest of the file differs from the entry in the manifest, a read fails, at the latest the read at the
-/// end of the file.
+/// Reads a file of a backup. If the length or digest of the file differs from the entry in the manifest, a read fails. At the latest, the read at the
+/// end of the file fails.
 struct Exact<'r> {
     from: &'r mut dyn Read,
     entry: &'r Entry,

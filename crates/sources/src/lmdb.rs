@@ -107,10 +107,10 @@ impl Lmdb {
         Self::open_for(path, Terms::default())
     }
 
-    /// As [`Lmdb::open`], with other options.
+    /// Opens the store as [`Lmdb::open`] does, but with the options `terms`.
     ///
     /// # Errors
-    /// As [`Lmdb::open`].
+    /// The errors of [`Lmdb::open`].
     pub fn open_for(path: &Path, terms: Terms) -> Result<Self, OpenError> {
         Ok(Lmdb { environment: environment::open(path, terms, Trust::Checked)? })
     }

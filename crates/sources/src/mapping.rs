@@ -46,7 +46,7 @@ impl Mapping {
     /// Maps another file at the same address. At any moment a reader sees the words of the old file or the words of the new file.
     ///
     /// # Errors
-    /// As [`Mapping::new`]. In this case the old file stays mapped.
+    /// The errors of [`Mapping::new`]. After an error, the old file stays mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn show(&self, file: &File) -> io::Result<()> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -86,9 +86,9 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// As [`allocate`], for file systems without `fallocate`. The last byte of each page is read and written again, so that the file system gives the
-/// page disk space. This write cannot undo a change that another process makes at the same time. The reason: the last byte of a page is the highest
-/// byte of a number, and no number becomes so large that its highest byte changes.
+/// Allocates disk space as [`allocate`] does, but for file systems without `fallocate`. The last byte of each page is read and written again, so that
+/// the file system gives the page disk space. This write cannot undo a change that another process makes at the same time. The last byte of a page is
+/// the highest byte of a number, and no number becomes so large that its highest byte changes.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;

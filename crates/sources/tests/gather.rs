@@ -1,4 +1,5 @@
-//! Tests of facts that are gathered while other threads write. The result is complete and has one revision, and LMDB can use pages again meanwhile.
+//! Tests of facts that are gathered while other threads write. The result is complete and has one revision. LMDB can reuse pages while the facts are
+//! gathered.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 

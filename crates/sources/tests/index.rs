@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An index that tells for each domain whether it is enabled.
+/// An index that says for each domain whether the domain is enabled.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Enabled(Arc<BTreeMap<DomainId, bool>>);
 

@@ -16,12 +16,12 @@ pub struct LimitRow {
     pub unit: &'static str,
     /// A description of the limited quantity.
     pub what: &'static str,
-    /// What happens above the limit.
+    /// The effect of exceeding the limit.
     pub beyond: &'static str,
     of: fn(&mut Limits) -> &mut u64,
 }
 
-/// Why a limit was not set.
+/// The reason why a limit was not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// No limit has this name.

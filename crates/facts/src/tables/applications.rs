@@ -89,7 +89,7 @@ pub struct Application {
     /// Paths that need a role for administrators. Each path includes everything below it.
     #[serde(default)]
     pub administer: Vec<StorePath>,
-    /// Whether the preflight requests of browsers pass without a credential (CORS; Fetch standard, "CORS-preflight fetch").
+    /// Whether the preflight requests of browsers are permitted without a credential (CORS; Fetch standard, "CORS-preflight fetch").
     #[serde(default)]
     pub passes_preflight: bool,
     /// Whether the application does not get the names of the visitor's groups.

@@ -19,7 +19,8 @@ pub enum Verifier {
     /// The owner authenticates with a client certificate in the TLS handshake. The certificate has this SHA-256 fingerprint. The token has no secret,
     /// and the public fingerprint is not accepted as a secret.
     Certificate([u8; 32]),
-    /// No verifier: `token.shadow` defines the secret and has no entry for the token. No secret matches.
+    /// The token has no verifier: the verifier of this token must come from `token.shadow`, and this file has no entry for the token. No secret
+    /// matches.
     Missing,
 }
 

@@ -5,7 +5,7 @@ use crate::codec::Reader;
 use crate::vocabulary::{EndpointGroupId, EndpointId, ProjectId};
 use serde::{Deserialize, Serialize};
 
-/// What a project's catalog contains: an endpoint, or the endpoints of a group.
+/// An item of a project's catalog: an endpoint, or the endpoints of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Selected {
     /// An endpoint.
@@ -32,7 +32,7 @@ impl Selected {
     }
 }
 
-/// A project, and what its catalog contains.
+/// A project, and one item that its catalog contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EndpointFilterKey {
     /// The project.

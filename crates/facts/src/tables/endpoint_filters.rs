@@ -5,8 +5,8 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{EndpointGroupId, ServiceId};
 use serde::{Deserialize, Serialize};
 
-/// The region that the endpoints of a group must have. This type is not an `Option`, because a dump could not distinguish the two levels of an
-/// `Option` in an `Option`: "without a region" would be read as "any region".
+/// The region that the endpoints of a group must have. This type is not an `Option`, because a dump cannot distinguish the two levels of an `Option`
+/// in an `Option`. A reader of the dump would read "without a region" as "any region".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupRegion {
     /// No region.

@@ -1,5 +1,5 @@
-//! Links with which people share a file or folder. A link is an API token that works without a login: who has the URL, acts for the maker of the link.
-//! The rights of a link are those of its maker, limited to one place and to reading or uploading.
+//! Links with which people share a file or folder. A link is an API token that works without a login: each client that presents the URL acts for the
+//! maker of the link. The rights of a link are those of its maker, limited to one place and to reading or uploading.
 
 use super::{REDACTED, SecretDigest};
 use crate::codec::{Reader, Writer};
@@ -7,7 +7,7 @@ use crate::vocabulary::{DatastoreName, StorePath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a guest may do at the place of a link.
+/// The rights of a guest at the place of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkRights {
@@ -35,7 +35,7 @@ pub struct LinkPlace {
     /// The file or folder.
     #[serde(with = "plain")]
     pub path: StorePath,
-    /// What a guest may do there.
+    /// The rights of a guest at this place.
     pub rights: LinkRights,
     /// The largest size of one uploaded file, in bytes; `None` if only the quota limits it.
     pub upload_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Link {
     pub uses: Option<u32>,
 }
 
-/// Without the hash of the password.
+/// The text leaves out the digest of the secret and the hash of the password.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("place", &self.place).field("uses", &self.uses).finish_non_exhaustive()
@@ -62,7 +62,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Replaces the digest and the password.
+    /// Replaces the digest of the secret and the hash of the password by values that nothing matches.
     pub(super) fn redact(&mut self) {
         self.secret = SecretDigest::NONE;
         if let Some(password) = &mut self.password {

@@ -28,7 +28,7 @@ pub enum NameKind {
     Certificate = 7,
 }
 
-/// Stands for the domain or user in the key of a name that is unique in the whole store.
+/// In the key of a name that is unique in the whole store, this value takes the place of the domain or user.
 const NOWHERE: IdBytes = IdBytes::new([0; 16]);
 
 /// The number of bytes of the digest of a name.

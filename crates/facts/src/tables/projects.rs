@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Project {
     /// The domain of the project.
     pub domain: DomainId,
-    /// The project above this one; `None` if this one is directly in its domain.
+    /// The project that contains this project; `None` if this project is directly in its domain.
     #[serde(default)]
     pub parent: Option<ProjectId>,
     /// The name of the project, unique in the domain.
@@ -130,16 +130,16 @@ pub struct Profile {
     pub default_project: Option<ProjectId>,
     /// The e-mail address.
     pub email: Option<String>,
-    /// Passwords of this user do not expire.
+    /// Whether passwords of this user never expire.
     #[serde(default)]
     pub keeps_password: bool,
-    /// A password that another person chose for this user need not be changed.
+    /// Whether this user may keep a password that another person chose for the user.
     #[serde(default)]
     pub takes_given_password: bool,
-    /// This user is not locked after failed logins.
+    /// Whether this user is never locked after failed logins.
     #[serde(default)]
     pub is_never_locked: bool,
-    /// This user does not become inactive without logins.
+    /// Whether this user never becomes inactive, even without logins.
     #[serde(default)]
     pub is_always_active: bool,
     /// The rules for multi-factor authentication, if they are in force: a login needs all methods of one rule. Empty if no rule is in force.

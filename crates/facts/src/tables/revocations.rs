@@ -62,8 +62,8 @@ impl Revoked {
         Revoked::Link(digest_of(&[kind], key))
     }
 
-    /// Whether a revocation of the subject is final, independent of the clocks: true for a token, a chain, a trust, an OAuth consumer or an OAuth
-    /// access token. No later session can belong to such a subject.
+    /// Whether a revocation of the subject is final, independent of the clocks. This is true for a token, a chain, a trust, an OAuth consumer and an
+    /// OAuth access token. No later session can belong to such a subject.
     pub fn is_timeless(&self) -> bool {
         use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
         matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))

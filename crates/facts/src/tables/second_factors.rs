@@ -17,7 +17,7 @@ impl fmt::Debug for SealedSecret {
     }
 }
 
-/// An empty text is no sealed secret. It replaces a secret in a dump without secrets.
+/// Writes the secret as hexadecimal digits. An empty secret stands for a secret that is left out of a dump, and is written as the word [`REDACTED`].
 impl From<SealedSecret> for String {
     fn from(sealed: SealedSecret) -> Self {
         if sealed.0.is_empty() { REDACTED.to_owned() } else { to_hex(&sealed.0) }
@@ -35,14 +35,14 @@ impl TryFrom<String> for SealedSecret {
     }
 }
 
-/// The second factor of a user. It counts only after the user confirmed it with a code.
+/// The second factor of a user. The server asks for the second factor only after the user has confirmed it with a code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondFactor {
     /// The secret from which the authenticator app computes codes.
     pub secret: SealedSecret,
-    /// When the user began to set it up, in seconds since the epoch.
+    /// When the user began to set up the second factor, in seconds since the epoch.
     pub begun_at: i64,
-    /// When the user confirmed it with a code, in seconds since the epoch; `None` if the user did not do so yet.
+    /// When the user confirmed the second factor with a code, in seconds since the epoch; `None` if it is not confirmed yet.
     pub confirmed_at: Option<i64>,
     /// The time step of the last code that was used. Codes of this step and of earlier steps are refused.
     pub used_step: u64,
@@ -51,7 +51,7 @@ pub struct SecondFactor {
 }
 
 impl SecondFactor {
-    /// Whether the user confirmed it, so that the password alone is not enough any more.
+    /// Whether the user has confirmed the second factor. After the confirmation, the password alone is not enough any more.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed_at.is_some()
     }

@@ -10,8 +10,8 @@ use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
 /// record does not exist. A new record counts as giving a right, except for NoAccess and the records of `Revocations`, `Leaving`, `Files`, `Reverse`,
-/// `UsedPasscodes` and `Activities`. Deleting a record gives no right, except for NoAccess and the records of `Activities` and `SecondFactors` (see
-/// [`keeps_out`]).
+/// `UsedPasscodes` and `Activities`. The deletion of a record gives no right, except for NoAccess and the records of `Activities` and `SecondFactors`
+/// (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -19,7 +19,7 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     match (table, after) {
         (Table::Assignments, after) => assignment(before, after),
         (Table::Activities, after) => activity(before, after),
-        // Without its second factor, the password of a user is enough.
+        // If the second factor of a user is deleted, the password alone is enough for a login.
         (Table::SecondFactors, after) => after.is_some_and(|after| both(before, after, second_factor)),
         // These records give no right by themselves: the records that they refer to are judged separately.
         (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
@@ -35,9 +35,9 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. If this user, group or token
-/// is deleted, too, deleting NoAccess, a lock or a second factor gives no right. `None` for any other record, and for an assignment of `acl.cfg`, which contains a
-/// name and no id.
+/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. To delete
+/// NoAccess, a lock or a second factor gives no right if this user, group or token is deleted, too. The result is `None` for any other record. It is
+/// also `None` for an assignment of `acl.cfg`, which contains a name and no id.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     if matches!(table, Table::Activities | Table::SecondFactors) {
         return Some((Table::Users, key.to_vec()));

@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, LimitId, ProjectId, RegisteredLimitId, ServiceId};
 use serde::{Deserialize, Serialize};
 
-/// What every project and domain may use of a resource of a service, unless the project or domain has a limit of its own.
+/// How much of a resource of a service each project and domain may use, unless the project or domain has a limit of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredLimit {
     /// The service.
@@ -70,7 +70,7 @@ impl LimitOwner {
     }
 }
 
-/// What one project or domain may use, instead of the default of the registered limit.
+/// How much one project or domain may use. This limit replaces the default of the registered limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// The registered limit. It contains the service, the region and the resource.

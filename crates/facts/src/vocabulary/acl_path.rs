@@ -42,13 +42,13 @@ impl RolePath {
         self.0.strip_prefix("/application").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// As text.
+    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a line of `acl.cfg` can contain the path: every name in it has only letters, digits, `_`, `.` and `-`, and the path is not
-    /// `/application` or below it.
+    /// Whether a line of `acl.cfg` can contain the path. Every name in the path must have only letters, digits, `_`, `.` and `-`. The path must not
+    /// be `/application` or below it.
     pub fn is_plain(&self) -> bool {
         self.0 == "/" || !self.is_of_applications() && self.0.split('/').skip(1).all(is_safe_id)
     }

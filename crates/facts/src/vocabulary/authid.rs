@@ -148,12 +148,12 @@ impl FromStr for Authid {
     }
 }
 
-/// Why a name is refused in a file of Proxmox.
+/// The reason why a name is refused in a file of Proxmox.
 const NOT_PROXMOX: &str =
     "expected a name that Proxmox Backup Server allows, because its files cannot contain other names";
 
 impl Realm {
-    /// A realm in a file of Proxmox.
+    /// Reads a realm in a file of Proxmox.
     ///
     /// # Errors
     /// If the text does not fit Proxmox's grammar.
@@ -166,7 +166,7 @@ impl Realm {
 }
 
 impl Authid {
-    /// A user or token in a file of Proxmox.
+    /// Reads the name of a user or token in a file of Proxmox.
     ///
     /// # Errors
     /// If the text does not fit Proxmox's grammar.

@@ -16,7 +16,7 @@ const LABEL_BYTES_MAX: usize = 63;
 pub struct HostName(Word);
 
 impl HostName {
-    /// The host in a `Host` header (RFC 9110 §7.2): a host with an optional port. The port is ignored. `None` if the text is no such host.
+    /// The host in a `Host` header (RFC 9110 §7.2): a host with an optional port. The port is ignored. `None` if the text does not have this form.
     pub fn of_authority(text: &str) -> Option<Self> {
         let end = text.rfind(':').filter(|at| !text.get(*at..).is_some_and(|rest| rest.contains(']')));
         let (host, port) = match end {
@@ -31,7 +31,7 @@ impl HostName {
     /// The host and the path of a URL such as `https://wiki.example.com/a?b=c`. The port and the query are ignored.
     ///
     /// # Errors
-    /// [`PathRefused`], also if the text is no URL with `http` or `https`.
+    /// [`PathRefused`] if the text is not a URL with `http` or `https`, or if its path is refused.
     pub fn and_path_of(url: &str) -> Result<(Self, StorePath), PathRefused> {
         let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.ok_or(PathRefused::Url)?;

@@ -158,7 +158,7 @@ macro_rules! ids {
         pub struct $name([u8; 16]);
 
         impl $name {
-            /// From 16 bytes, which are random for a new resource.
+            /// The id with these 16 bytes. The bytes are random for a new resource.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 $name(bytes)
             }
@@ -237,11 +237,11 @@ macro_rules! long_ids {
         pub struct $name(IdBytes);
 
         impl $name {
-            /// From 16 bytes, which are random for a new resource.
+            /// The id with these 16 bytes. The bytes are random for a new resource.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 $name(IdBytes::new(bytes))
             }
-            /// From 32 bytes.
+            /// The id with these 32 bytes.
             pub const fn from_long(bytes: [u8; 32]) -> Self {
                 $name(IdBytes::long(bytes))
             }

@@ -4,14 +4,14 @@ use super::percent_decoded_leniently;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What an operation does to a datastore.
+/// The effect of an operation on a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationKind {
-    /// Only reads the state of the datastore itself.
+    /// The operation reads only the state of the datastore itself.
     Lookup,
-    /// Reads content.
+    /// The operation reads content.
     Read,
-    /// Changes content.
+    /// The operation changes content.
     Write,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Why a datastore is not open for every operation.
+/// The reason why a datastore is not open for every operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum MaintenanceMode {

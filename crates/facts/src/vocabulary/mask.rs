@@ -34,9 +34,9 @@ impl AccessMask {
     pub const TRAVERSE: Self = Self(0x20);
     /// Delete the entries of a directory.
     pub const DELETE_CHILD: Self = Self(0x40);
-    /// Read size, times and the like.
+    /// Read the size, the times and similar attributes.
     pub const READ_ATTRIBUTES: Self = Self(0x80);
-    /// Write times and the like.
+    /// Write the times and similar attributes.
     pub const WRITE_ATTRIBUTES: Self = Self(0x100);
     /// Delete the object.
     pub const DELETE: Self = Self(0x1_0000);

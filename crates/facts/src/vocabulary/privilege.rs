@@ -42,13 +42,13 @@ impl Privileges {
     pub const SYS_AUDIT: Self = Self(1);
     /// Change the settings of the server.
     pub const SYS_MODIFY: Self = Self(1 << 1);
-    /// See that a datastore exists, and its state.
+    /// See that a datastore exists, and see its state.
     pub const DATASTORE_AUDIT: Self = Self(1 << 3);
     /// Make and remove datastores.
     pub const DATASTORE_ALLOCATE: Self = Self(1 << 4);
     /// Change a datastore's properties.
     pub const DATASTORE_MODIFY: Self = Self(1 << 5);
-    /// Put something into a datastore.
+    /// Store new content in a datastore.
     pub const DATASTORE_BACKUP: Self = Self(1 << 8);
     /// Change users, tokens and roles.
     pub const PERMISSIONS_MODIFY: Self = Self(1 << 10);

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Role {
     /// Every right, on the path and everywhere below it.
     Admin = 1,
-    /// No rights; overrides every other role of the same path.
+    /// No rights. This role overrides every other role on the same path.
     NoAccess = 2,
     /// Everything in a datastore, file ACLs included.
     DatastoreAdmin = 3,
@@ -20,7 +20,7 @@ pub enum Role {
     DatastoreBackup = 5,
     /// Read, create, write and delete.
     DatastorePowerUser = 6,
-    /// See that the datastore exists, and its state; no content.
+    /// See that the datastore exists, and see its state, but not its content.
     DatastoreAudit = 7,
     /// See the state of everything.
     Audit = 8,

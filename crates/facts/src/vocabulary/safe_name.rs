@@ -1,5 +1,5 @@
-//! The names of datastores and of applications. Datastores and applications are identified by their names: a datastore because `datastore.cfg`
-//! contains no ids, and an application because roles are assigned on paths that contain the name.
+//! The names of datastores and of applications. Datastores and applications are identified by their names. Datastores have no ids, because
+//! `datastore.cfg` contains none. Applications have no ids, because roles are assigned on paths that contain the name of the application.
 
 use super::{Malformed, Word, is_safe_id};
 use crate::limits;

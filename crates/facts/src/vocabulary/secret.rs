@@ -9,13 +9,14 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// `None` if the length is 0 or over 511 bytes, or if there is a NUL byte: the C library would cut the secret at the NUL.
+    /// The secret with these bytes. `None` if the length is 0 or over 511 bytes, or if there is a NUL byte. The C library would cut the secret at the
+    /// NUL byte.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let fits = (1..=limits::SECRET_BYTES_MAX).contains(&bytes.len()) && !bytes.contains(&0);
         fits.then(|| Secret(Zeroizing::new(bytes.to_vec())))
     }
 
-    /// The bytes, for a verifier.
+    /// The bytes of the secret, for a comparison with a verifier.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }

@@ -1,5 +1,6 @@
-//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that is no valid path is refused and not
-//! repaired. Two programs could repair the text in different ways, so that one program checks another path than the other program uses.
+//! A path inside a datastore. Only this file turns texts into paths, so every [`StorePath`] is safe. A text that is not a valid path is refused, and
+//! never repaired. Two programs could repair the text in different ways. Then one program would check a path, and the other program would use a
+//! different path.
 
 use super::percent_decoded;
 use crate::limits::{self, Limits};
@@ -13,7 +14,7 @@ const RESERVED_PREFIX: &str = ".enfilade-";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StorePath(String);
 
-/// Why a path is refused.
+/// The reason why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathRefused {
     /// A `%` that is not followed by two hexadecimal digits.
@@ -88,7 +89,7 @@ impl StorePath {
     /// The path for a plain text, as typed at a command line. One slash before the text and one after it are ignored.
     ///
     /// # Errors
-    /// As [`StorePath::from_url`].
+    /// The errors of [`StorePath::from_url`].
     pub fn from_plain(text: &str) -> Result<Self, PathRefused> {
         let text = text.strip_prefix('/').unwrap_or(text);
         let text = text.strip_suffix('/').unwrap_or(text);
@@ -148,7 +149,7 @@ impl StorePath {
         self.0.is_empty()
     }
 
-    /// As text, without a leading slash.
+    /// The path as text, without a leading slash.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -197,7 +198,7 @@ fn is_of_fit_letters(name: &str) -> bool {
 /// Whether an entry of a directory may have this name.
 ///
 /// # Errors
-/// What is wrong with the name.
+/// [`PathRefused`] says what is wrong with the name.
 pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     match name {
         "" | "." | ".." => Err(PathRefused::Dots),

@@ -49,7 +49,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_unseen)
 }
 
-/// Like [`visible`], for a text of several lines: line feeds and tabs stay.
+/// Shows a text as [`visible`] does, but for a text of several lines: line feeds and tabs stay unchanged.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_unseen(c) && !"\n\t".contains(c))
 }
@@ -90,7 +90,8 @@ pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
 const EXCERPT_CHARS_MAX: usize = 80;
 
 /// The beginning of a text for an error. Control characters and invisible characters are percent-encoded, as in the spelling of a name. If the text
-/// is longer, the result ends with `…`. The result contains no escape, so it may be part of a text that [`visible`] escapes later.
+/// is longer than `EXCERPT_CHARS_MAX`, the result ends with `…`. The result contains no escape, so it may be part of a text that [`visible`] escapes
+/// later.
 pub fn excerpt(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(EXCERPT_CHARS_MAX) {
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(excerpt(&"é".repeat(81)), format!("{}…", "é".repeat(80)));
     }
 
-    /// Reads what [`visible`] shows.
+    /// The inverse of [`visible`]: returns the text that [`visible`] shows as `shown`.
     fn read(shown: &str) -> String {
         let Some(at) = shown.find("\\u{") else { return shown.to_owned() };
         let start = shown[..at].trim_end_matches('\\').len();

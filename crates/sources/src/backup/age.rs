@@ -277,7 +277,7 @@ impl Stream {
 }
 
 impl<W: Write> Sealed<W> {
-    /// Writes the header. Returns the file key as well, so that the caller can read the file again.
+    /// Writes the header. Returns the encrypting writer, and the file key, with which the caller can read the file again.
     ///
     /// # Errors
     /// [`AgeError`].

@@ -49,7 +49,7 @@ pub struct Entry {
     pub path: String,
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// The SHA-256 of the file, in hexadecimal digits.
+    /// The SHA-256 digest of the file, in hexadecimal digits.
     pub sha256: String,
     /// The mode of the file, for servers that share the data directory through a group.
     pub mode: u32,
@@ -132,7 +132,7 @@ pub(super) fn is_inside(path: &Path) -> bool {
     is_plain && is_spelled_once && !text.is_empty() && text.len() <= PATH_BYTES_MAX && !text.contains(&0)
 }
 
-/// An SHA-256 of bytes that are added part by part.
+/// A SHA-256 digest of bytes that are added part by part.
 pub(super) struct Sha256(digest::Context);
 
 impl Default for Sha256 {

@@ -66,7 +66,7 @@ impl Backup {
         self.verify_and_read("", &mut |_| Ok(()))
     }
 
-    /// As [`Backup::verify`]. Also returns the content of one file, if the backup has a file of this name.
+    /// Verifies the backup as [`Backup::verify`] does. Also returns the content of the file `name`, if the backup has this file.
     ///
     /// # Errors
     /// [`BackupError`].
@@ -77,7 +77,7 @@ impl Backup {
         Ok((manifest, taken))
     }
 
-    /// As [`Backup::verify`]. Also passes one file to `receive`, if the backup has a file of this name.
+    /// Verifies the backup as [`Backup::verify`] does. Also passes the file `name` to `receive`, if the backup has this file.
     ///
     /// # Errors
     /// [`BackupError`], or the error of `receive`.

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 /// Writes a temporary file in the same directory, syncs it, renames it over the file, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails. In this case the file is unchanged. But if only the last step failed, the file was replaced, and a power cut may bring the
-/// old file back.
+/// When any step fails. If the last step (the sync of the directory) failed, the file was replaced, but a power cut may bring the old file back. If
+/// any other step failed, the file is unchanged.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
-/// Like [`write()`], but for content that is too large for memory. The callback `write` writes the content into the temporary file.
+/// Replaces a file as [`write()`] does, but for content that is too large for memory. The callback `write` writes the content into the temporary
+/// file.
 ///
 /// # Errors
 /// When a step of [`write()`] fails, or the callback `write` fails.
@@ -24,7 +25,7 @@ pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::R
     write_with_checked(path, mode, write, |_| Ok(()))
 }
 
-/// Like [`write_with`], but calls `check` with the path of the complete temporary file before the file is renamed.
+/// Replaces a file as [`write_with`] does, but calls `check` with the path of the complete temporary file before the file is renamed.
 ///
 /// # Errors
 /// When a step of [`write_with`] fails, or `check` fails. If `check` fails, the file is unchanged.
@@ -39,17 +40,18 @@ pub(crate) fn write_with_checked(
     put_in_place(&temp, path)
 }
 
-/// Like [`write()`], but the new file gets the owner and group that `like` contains, as far as this process may set them. If the new file had another
-/// group, a daemon with the group of the old file could not read the new file.
+/// Replaces a file as [`write()`] does, but the new file gets the owner and group that `like` contains, as far as this process may set them. If the
+/// new file had another group, a daemon with the group of the old file could not read the new file.
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<()> {
     let temp = write_beside(path, mode, like, |file| file.write_all(bytes))?;
     put_in_place(&temp, path)
 }
 
-/// Like [`write()`], but the owner may read and write the file. If `group` is given, the members of the group may read and write the file, too.
+/// Replaces a file as [`write()`] does. The owner may read and write the new file. If `group` is given, the members of the group may read and write
+/// the file, too.
 ///
 /// # Errors
 /// When a step of [`write()`] fails, or the group of the file cannot be set.

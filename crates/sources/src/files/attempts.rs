@@ -25,7 +25,7 @@ pub struct Attempts {
 pub struct Attempted {
     /// Attempts that failed.
     pub failed: u64,
-    /// Attempts that were refused without a check, because their address was barred.
+    /// Attempts that were refused without a check, because their address was blocked after too many failed attempts.
     pub barred: u64,
 }
 

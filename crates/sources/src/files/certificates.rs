@@ -79,8 +79,8 @@ pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
 
-/// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file next to a
-/// `.pem` file of the same name is not in the result, because such a `.crt` file contains the certificate of the authority.
+/// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file is not in
+/// the result if a `.pem` file of the same name is in the same directory. Such a `.crt` file contains the certificate of the authority.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -185,7 +185,7 @@ pub fn key_file_of(certificate: &Path) -> Option<PathBuf> {
     paths.into_iter().find(|path| path != certificate && path.is_file())
 }
 
-/// The existing companion files that belong to this bundle alone.
+/// The existing companion files that belong to this bundle and to no other existing bundle.
 pub fn companions_of(bundle: &Path) -> Vec<PathBuf> {
     let paths = COMPANIONS
         .into_iter()

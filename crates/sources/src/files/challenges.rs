@@ -23,8 +23,8 @@ pub fn of_host(directory: &Path, host: &str) -> Option<Vec<u8>> {
     is_host.then(|| read(directory, host)).flatten()
 }
 
-/// Reads a file of the directory. A symbolic link is not followed: users who may write into the directory of a web server must not get other files
-/// of this server by a link.
+/// Reads a file of the directory. A symbolic link is not followed. Otherwise, users who may write into the directory of a web server could read other
+/// files of this server through a link.
 fn read(directory: &Path, name: &str) -> Option<Vec<u8>> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(directory.join(name)).ok()?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// directory is added to `made`, outermost first, even if a later step fails.
 ///
 /// If possible, the parent of the deepest directory that already exists is synced, too. The process that made the existing directory may have ended
-/// before it synced the parent. The directories above are assumed to be synced.
+/// before it synced the parent. The directories above this parent are assumed to be synced.
 ///
 /// # Errors
 /// When a directory cannot be made or synced.
@@ -40,10 +40,10 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`make`]. If a group is given, its members may use a new directory like its owner. An existing directory is not changed.
+/// Makes a directory as [`make`] does. If a group is given, its members may use a new directory like its owner. An existing directory is not changed.
 ///
 /// # Errors
-/// As [`make`], and when the group of the directory cannot be set.
+/// The errors of [`make`], and an error when the group of the directory cannot be set.
 pub fn make_for(path: &Path, group: Option<u32>) -> io::Result<()> {
     let is_new = !path.exists();
     make(path, &mut Vec::new())?;

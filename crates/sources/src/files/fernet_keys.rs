@@ -201,7 +201,7 @@ impl FernetKeys {
     /// Creates the directory, a staged key and a primary key, if they are missing. Returns whether a key was created.
     ///
     /// # Errors
-    /// When any of them cannot be created.
+    /// When the directory or one of the keys cannot be created.
     pub fn init(&self) -> io::Result<bool> {
         directory::make_for(&self.directory, self.group)?;
         let directory = self.lock()?;
@@ -268,7 +268,7 @@ impl FernetKeys {
     /// Deletes keys so that at most `max_active` remain, if `agree` accepts.
     ///
     /// # Errors
-    /// As [`FernetKeys::rotate`].
+    /// The errors of [`FernetKeys::rotate`].
     pub fn prune(
         &self,
         max_active: usize,
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// The example of an article on key rotation: keys 0, 4, 5, 6 and 7, of which at most five are kept.
+    /// The keys of this example are 0, 4, 5, 6 and 7, and at most five keys are kept. The example is from an article on key rotation.
     #[test]
     fn the_homework() {
         let scratch = Scratch::new();

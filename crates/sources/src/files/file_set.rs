@@ -31,7 +31,7 @@ pub struct FileSet {
 /// Returns the reason why the files of this machine are not followed now; `None` if they are followed.
 pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Whether the files of this machine are followed. Without a function, they are always followed.
+/// Whether the files of this machine are followed. If there is no function, the files are always followed.
 #[derive(Clone, Default)]
 struct Followed(Option<WhyNotFollowed>);
 
@@ -103,7 +103,7 @@ impl FileSet {
     /// The bytes of the file with this name in the directory; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn read_named(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match bounded::read(&self.directory.join(name), FILE_BYTES_MAX) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -126,8 +126,8 @@ impl FileSet {
         })
     }
 
-    /// Waits up to [`FINISH_WAIT`] for a process that holds a lock of these files, so that this process can commit the change with the name of its
-    /// user.
+    /// Waits up to [`FINISH_WAIT`] in total for the other processes that hold locks of these files. So each of these processes can commit its change
+    /// with the name of its user.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)

@@ -6,8 +6,8 @@
 //! content of the file is then compared with the stored facts. All differences of all files are committed as one change.
 //!
 //! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
-//! meantime. So if two looks commit changes of the same file at the same time, even in two processes, the second commit is refused, and its look is
-//! repeated.
+//! meantime. Two looks, even in two processes, may commit changes of the same file at the same time. Then the second commit is refused, and its look
+//! is repeated.
 
 mod contents;
 mod datastores;
@@ -81,7 +81,7 @@ pub struct Mirror {
     /// two fields, a look compares only one record after a change of one line.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
-    /// The value that `secrets` gets when the current look succeeds.
+    /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
     /// For each file that this process compared, the time at which its last good facts exceed the stale limit, in seconds since the epoch. From this
@@ -111,7 +111,7 @@ struct Compared {
     due: Option<i64>,
 }
 
-/// Whether a file with these bytes is the version that the facts were taken from, according to its record.
+/// Whether the facts were taken from a file with these bytes, according to the record of the file.
 pub fn is_version(bytes: &[u8], row: &MirroredFile) -> bool {
     matches!(Content::of(bytes.to_vec(), None), Content::Read { digest, .. } if digest == row.digest)
 }
@@ -140,7 +140,7 @@ impl Mirror {
     /// Works like [`Mirror::look`], for an editor `by` that has changed a file and still holds the lock of the file.
     ///
     /// # Errors
-    /// As [`Mirror::look`].
+    /// The errors of [`Mirror::look`].
     pub fn look_for(
         &mut self,
         source: &dyn Source,
@@ -271,8 +271,8 @@ impl Mirror {
         FileName::ALL.into_iter().filter_map(news).collect()
     }
 
-    /// Whether the file need not be read again: the stored facts come from this version of the file, and this process has read the version when it
-    /// was not fresh. So every later change of the file gives it another change time.
+    /// Whether the file need not be read again. This is true if the stored facts come from this version of the file, and this process read the
+    /// version when the version was not fresh. So every later change of the file gives it another change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }

@@ -7,8 +7,8 @@
 //! magic 8 | random number of the leader u64 | time of the last look u64 | time at which the process became the leader u64
 //! ```
 //! Only one process is the leader. If the leader has not made a look for three seconds, because it ended or was stopped, another process becomes the
-//! leader. If the stopped process continues later, it finds the new leader in the file `lookout` before its next look. If it was stopped during a
-//! look and the new leader has changed the record of the same file since then, the commit of the stopped process is refused.
+//! leader. If the stopped process continues later, it finds the new leader in the file `lookout` before its next look. If the process was stopped
+//! during a look, the new leader may have changed the record of the same file since then. In this case the commit of the stopped process is refused.
 
 use crate::shared_words::SharedWords;
 use std::io;

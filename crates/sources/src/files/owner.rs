@@ -15,7 +15,7 @@ pub fn give(path: &Path, directory: &Path) -> io::Result<()> {
     if rustix::process::geteuid().is_root() { give_opened(&opened(path)?, directory) } else { Ok(()) }
 }
 
-/// As [`give`], for an open file.
+/// Does the same as [`give`] for an open file.
 pub(crate) fn give_opened(file: impl AsFd, directory: &Path) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() || rustix::fs::fstat(&file)?.st_uid != 0 {
         return Ok(());

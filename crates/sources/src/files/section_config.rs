@@ -77,8 +77,8 @@ pub struct Parsed {
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the previous line belongs to: nothing (the previous line is blank, or there is no previous line), a section, or a group of lines outside all
-/// sections.
+/// The part of the file to which the previous line belongs: nothing, a section, or a group of lines outside all sections. `Nothing` means that the
+/// previous line is blank, or that there is no previous line.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,
@@ -196,7 +196,7 @@ fn mark_duplicates(sections: &mut [Section]) {
 /// The content of the file. Sections with an error, and lines outside all sections, are written back unchanged.
 ///
 /// # Errors
-/// When the written text of a section or a property would be parsed as something else.
+/// When the parser would read the written text of a section or property as a different section or property.
 pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let mut stray = parsed.stray.iter().peekable();

@@ -29,8 +29,8 @@ pub(super) fn make_access_rules(
     }
 }
 
-/// Makes records of the rules of an application credential, except of rules of which its user has records already. Changes `row`, so that it contains
-/// the rules as they are in the records. Returns whether `row` has changed.
+/// Makes a record of each rule of an application credential, except for rules for which its user already has a record. Changes `row`, so that it
+/// contains the rules as they are in the records. Returns whether `row` has changed.
 fn share(
     rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,

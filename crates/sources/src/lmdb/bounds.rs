@@ -1,9 +1,9 @@
-//! How much of the map and of the disk reserve a change must leave for more urgent changes.
+//! The parts of the map and of the disk reserve that a change must leave for more urgent changes.
 
 use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{Effect, Requester};
 
-/// How much of the map may be in use after a change, and how much of the disk reserve must be left.
+/// The part of the map that may be in use after a change, and the part of the disk reserve that must be left.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     /// The part of the map that may be in use, in percent.

@@ -3,8 +3,8 @@
 //!
 //! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
 //! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would use the reserve, and no new
-//! reserve can be allocated. A change that only takes rights away may use the reserve: half of it if a user requested the change, and all of it if an
-//! administrator requested the change (`bounds.rs`).
+//! reserve can be allocated. A change that only takes rights away may use the reserve (`bounds.rs`). A change that a user requested may use half of
+//! the reserve, and a change that an administrator requested may use all of it.
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on them.

@@ -49,7 +49,7 @@ pub(super) struct Environment {
     pub(super) store: Store,
 }
 
-/// Which checks are made when a store is opened.
+/// The checks that are made when a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// The store must have the id in the high-water mark, and must not have been rolled back.
@@ -95,7 +95,7 @@ impl Environment {
         self.reading_by(|env| env.read_txn(), look)
     }
 
-    /// As `reading`, but `begin` begins the transactions.
+    /// Works like `reading`, but calls `begin` to begin each transaction.
     pub(super) fn reading_by<R>(
         &self,
         begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
@@ -108,7 +108,7 @@ impl Environment {
         })
     }
 
-    /// As `reading`, for a store that may have a damaged head. Only the raw records can be read, because a view needs the head.
+    /// Works like `reading`, but the head of the store may be damaged. `look` gets only the raw records, because a view needs the head.
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
         within(self.store, || {
             let (txn, revision) = self.begun(|env| env.read_txn())?;
@@ -346,7 +346,7 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {
-        // The store is made under the writer lock: if two processes open the directory at the same time, the second process finds the store of the
+        // The store is made under the writer lock. So if two processes open the directory at the same time, the second process finds the store of the
         // first process.
         let made = writers.alone(|| tables::make(&env, FORMAT, &Table::ALL)).map_err(|why| failed(&why))?;
         made.map_err(lmdb_failed)?;

@@ -1,6 +1,6 @@
-//! Limits the use of the map. The last part of the map is reserved for changes that take rights away: it must be possible to disable a user or to
-//! revoke a session before an operator has made room. The end of this part is reserved for changes by administrators that take rights away, because
-//! users could fill the map by revoking their own tokens.
+//! Limits the use of the map. The last part of the map is reserved for changes that take rights away. So a user can be disabled and a session can be
+//! revoked before an operator has made room. The end of this part is reserved for changes by administrators that take rights away, because users
+//! could fill the map by revoking their own tokens.
 
 use super::bounds::{Bound, GIVING, bound_of};
 use super::disk_reserve::DiskSpace;
@@ -13,7 +13,8 @@ use heed::RoTxn;
 
 /// An upper bound of the number of bytes that LMDB writes for each byte of a large record, including the changed pages of the tree.
 const PAGES_PER_BYTE: u64 = 4;
-/// An upper bound of the number of pages that are written for a small record: a page in each level of its tree, and of the tree of its tally.
+/// An upper bound of the number of pages that are written for a small record: a page in each level of the tree of the record, and in each level of
+/// the tree of the tally.
 const PAGES_PER_WRITE: u64 = 16;
 /// An upper bound of the number of records that are written for a small change.
 const WRITES_MAX: u64 = 32;
@@ -242,7 +243,7 @@ mod tests {
         }
         assert!((94.5..95.2).contains(&percent()), "{}", percent());
         assert!(lmdb.has_room_for(Requester::User, Effect::Takes, 0).is_ok());
-        // The records may be too large for what is left.
+        // The records may be too large for the space that is left.
         let large = lmdb.has_room_for(Requester::User, Effect::Takes, MAP_BYTES_MIN);
         assert!(matches!(large, Err(CommitError::Full { .. })), "{large:?}");
         let kept_for = until_full(Requester::User, &|change, n| {

@@ -1,4 +1,4 @@
-//! Removes a store that a command has made, and in which nothing was changed since.
+//! Removes a store that a command has made, if nothing was changed in the store after that.
 
 use super::high_water::HighWater;
 use super::{Lmdb, OpenError, place};

@@ -126,7 +126,7 @@ impl Lmdb {
         }
     }
 
-    /// Takes a store out of its fleet. The store gets a new id, so the store never takes part in that fleet again, and no member of that fleet
+    /// Takes a store out of its fleet. The store gets a new id. So the store can never be used in this fleet again, and no member of the fleet
     /// accepts the facts of this store.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Finds the tables of a store in LMDB, and makes them in an empty environment.
 //!
-//! Tables are created in three cases: this module creates the tables of a new store, and the new tables of a replica that keeps its older format; an
-//! upgrade creates missing tables. In each case the head is written in the same transaction. Otherwise the head would contain the number of an earlier commit, and the store would count as damaged.
+//! This module creates the tables of a new store, and the missing tables of a replica that keeps its older format. An upgrade creates the tables that
+//! an older store lacks. In each of these cases the head is written in the same transaction. Otherwise the head would contain the number of an
+//! earlier commit, and the store would count as damaged.
 
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};

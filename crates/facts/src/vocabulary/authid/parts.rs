@@ -20,7 +20,7 @@ pub(super) struct Text {
     pub(super) is_plain: bool,
 }
 
-/// Checks a name: 1 to `max` characters, no control character, and at least one character that is no blank.
+/// Checks a name: 1 to `max` characters, no control character, and at least one character that is not a blank.
 fn check_text(what: &'static str, text: &str, max: usize, expected: &'static str) -> Result<(), Malformed> {
     let is_long = text.chars().nth(max).is_some();
     if is_long || text.trim().is_empty() || text.chars().any(char::is_control) {
@@ -29,7 +29,7 @@ fn check_text(what: &'static str, text: &str, max: usize, expected: &'static str
     Ok(())
 }
 
-/// Like [`check_text`]; also refuses blanks at the ends, which Keystone removes.
+/// Checks a name as [`check_text`] does, and also refuses blanks at its ends, because Keystone removes such blanks.
 pub(super) fn check_trimmed(
     what: &'static str,
     text: &str,
@@ -45,7 +45,7 @@ pub(super) fn check_trimmed(
 macro_rules! text_type {
     ($($name:ident),*) => {$(
         impl $name {
-            /// As text.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0.text
             }

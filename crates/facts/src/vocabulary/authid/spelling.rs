@@ -1,4 +1,4 @@
-//! How names are percent-encoded.
+//! The percent-encoding of names.
 
 use super::super::{Word, percent_decoded};
 use crate::limits;
@@ -12,8 +12,8 @@ fn encoded(text: &str) -> PercentEncode<'_> {
     percent_encode(text.as_bytes(), UNENCODED)
 }
 
-/// Like [`encoded`], for a text of any length that a client sent. If the text is longer than the longest name, it is cut at that length, and `~`
-/// marks the cut. A `~` in the text itself is encoded.
+/// Encodes a text as [`encoded`] does, but a client may have sent a text of any length. If the text is longer than the longest name, it is cut at
+/// that length, and `~` marks the cut. A `~` in the text itself is encoded.
 fn encoded_start(text: &str) -> impl Iterator<Item = &str> {
     let end = text.char_indices().nth(limits::NAME_CHARS_MAX).map(|(end, _)| end);
     let start = end.and_then(|end| text.get(..end)).unwrap_or(text);
@@ -33,7 +33,7 @@ pub(super) fn decoded(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Why an encoded spelling is refused.
+/// The reason why an encoded spelling is refused.
 pub(super) const ENCODED: &str = "expected only letters, digits, `-`, `_`, `.` and percent-encoded bytes, because `@%` marks a percent-encoded name";
 
 /// The ASCII word for a text that a client sent as an id. It never contains `@` or `!`, so it is not the word of an authid.

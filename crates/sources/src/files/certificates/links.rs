@@ -28,7 +28,8 @@ pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     steps
 }
 
-/// Adds all links on the way to `path` to `steps`. If there is such a link, and `only_links` is false, also adds the file at the end of the way.
+/// Adds to `steps` all links that are followed to resolve `path`. If there is at least one link, and `only_links` is false, the function also adds
+/// the file to which `path` leads.
 fn follow(path: &Path, only_links: bool, steps: &mut BTreeSet<PathBuf>) {
     let names = |path: &Path| -> Vec<OsString> {
         let name = |part: Component<'_>| match part {

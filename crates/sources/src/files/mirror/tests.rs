@@ -10,7 +10,7 @@ use enfilade_facts::tables::{Datastore, SidSpace, SidSpaceKey};
 use enfilade_facts::{Change, StoreId};
 use std::path::PathBuf;
 
-/// Far in the future, so that no change counts as fresh.
+/// A time far in the future, at which no change of a file counts as fresh.
 const LATE: i64 = 4_000_000_000;
 
 struct Bench {
@@ -176,7 +176,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!(bench.file(FileName::Datastores).unwrap().good, None);
 }
 
-/// The file is read, and then changed without a new change time. This can happen because the times of files are coarse.
+/// The file is read. Then it is changed, but keeps its change time. This can happen because the times of files are coarse.
 #[test]
 fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
     for other_process in [false, true] {

@@ -107,8 +107,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Calls `compare` for a user or token. If a record is damaged, this is only reported as a problem: a user or token with a damaged record is
-    /// refused already, and the other records still follow the files.
+    /// Calls `compare` for a user or token. If a record is damaged, this function only reports a problem. A user or token with a damaged record is
+    /// refused anyway, and the other records still follow the files.
     fn told(
         &mut self,
         authid: &Authid,

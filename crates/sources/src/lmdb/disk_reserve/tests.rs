@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 thread_local! {
-    /// How often disk space was allocated, or would have been.
+    /// The number of calls of the functions with which these tests replace the allocation of disk space.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -92,7 +92,7 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
     let mut n = 0;
-    // How much of the reserve is left, and whether each kind of change is committed.
+    // Each case has the part of the reserve that is left, and says for each kind of change whether it is committed.
     for (left, expected) in [
         (RESERVE_BYTES / 2 * 3, [true, true, true]),
         (RESERVE_BYTES, [false, true, true]),

@@ -1,4 +1,4 @@
-//! `datastore.cfg`.
+//! Tests of the mirror with `datastore.cfg`.
 
 use super::*;
 use enfilade_facts::tables::FileFault;
@@ -19,7 +19,7 @@ fn edits_are_followed_and_looking_again_changes_nothing() {
     assert!(committed.is_some() && problems.is_empty());
     assert_eq!((added, changed, removed), (2, 0, 0));
     assert_eq!(bench.look(), Outcome::default());
-    // A fresh file is read again, which changes nothing either.
+    // A fresh file is read again. The second reading changes nothing.
     assert_eq!(bench.look_at(0), Outcome::default());
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\tmaintenance-mode read-only\n");
     let outcome = bench.look();

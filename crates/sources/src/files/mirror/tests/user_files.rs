@@ -1,4 +1,4 @@
-//! `user.cfg`, `token.shadow` and `acl.cfg`.
+//! Tests of the mirror with `user.cfg`, `token.shadow` and `acl.cfg`.
 
 use super::*;
 use enfilade_facts::tables::{
