@@ -1,5 +1,5 @@
-//! Lists the roles and the ways in of a user: password, API tokens, links, application credentials, EC2 keys, trusts, OAuth access tokens. The list also
-//! contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
+//! Lists the roles and the ways in of a user: the password, API tokens, links, application credentials, EC2 keys, trusts, OAuth access tokens. The
+//! list also contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::change_context::random;
 use crate::error::Error;
@@ -68,7 +68,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Checks that the way in works, so that a client with the right secret would be accepted.
+    /// Checks that the way in works: the server would accept a client with the right secret.
     ///
     /// # Errors
     /// The refusal that a client with the right secret gets.
@@ -369,7 +369,7 @@ fn roles_of(view: &View<'_>, user: &UserId) -> Result<Vec<HeldRole>, Error> {
             Who::User(id) => *grantee == Grantee::User(*id),
             Who::Group(id) => *grantee == Grantee::Group(*id),
             Who::Token(_) => false,
-            // The grantee in a line of `acl.cfg`.
+            // `Who::Named` is the grantee in a line of `acl.cfg`.
             Who::Named(named) => named == ugid,
         };
         let Some((_, ugid)) = grantees.iter().find(is_theirs) else { continue };

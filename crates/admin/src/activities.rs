@@ -20,7 +20,7 @@ const PAGE: usize = 2_048;
 /// Computes the new record from the old record and the user's profile.
 type Edit<'e> = &'e dyn Fn(Activity, &Profile) -> Activity;
 
-/// Locks a user after failed logins, unless an option of the user forbids it. A user who is locked already stays locked for the same time.
+/// Locks a user after failed logins, unless an option of the user forbids it. If the user is already locked, the end of the lock does not change.
 ///
 /// # Errors
 /// When the facts cannot be changed.

@@ -31,7 +31,7 @@ pub enum Administers {
 }
 
 impl Administers {
-    /// Both kinds.
+    /// Both kinds of administrators.
     pub const ALL: [Self; 2] = [Self::Server, Self::Cloud];
 
     /// The role that makes a user an administrator of this kind.

@@ -27,7 +27,7 @@ const CODE_SECONDS: i64 = 60;
 const DELETED_AT_ONCE: usize = 16;
 
 /// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind, so that
-/// the session or code has not ended for this server.
+/// the session or code has not ended for that server.
 const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
@@ -234,7 +234,7 @@ pub fn sign_ins_of(source: &dyn Source, user: &UserId, now: i64) -> Result<Vec<S
                 open.push(sign_in);
             }
         }
-        // The audit id is in the key, so that the pages of a list have one order.
+        // The sort key contains the audit id, so that sign-ins of the same second have the same order on all pages of a list.
         open.sort_by_key(|sign_in| (Reverse(sign_in.issued_at), sign_in.audit));
         Ok(open)
     })?

@@ -150,7 +150,7 @@ impl CertificateFiles {
         self.engine.name()
     }
 
-    /// The directories to watch; complete after the first look.
+    /// The directories that the server must watch. The set is complete after the first look.
     pub fn directories(&self) -> BTreeSet<PathBuf> {
         match (&self.place, self.listed()) {
             (CertificatePlace::List(_), Some(listing)) => listing.directories(),

@@ -1,4 +1,5 @@
-//! Datastores, which are mirrored from `datastore.cfg`: a change is first written to the file, then the file is read as after an edit by hand.
+//! Datastores, which are mirrored from `datastore.cfg`: a change is first written to the file, then the server reads the file as after an edit by a
+//! person.
 
 mod chunks;
 mod describe;
@@ -143,7 +144,7 @@ pub fn take_over(
     Ok(at)
 }
 
-/// Changes the properties of a datastore that are not in its section.
+/// Changes the properties of a datastore that are not in its section of `datastore.cfg`.
 ///
 /// # Errors
 /// When the datastore does not exist, the change is invalid, or the facts cannot be changed.
@@ -192,8 +193,8 @@ pub fn edit_profile(
     Ok(at)
 }
 
-/// Refuses another serving member for a datastore that is not offline. Two members must never serve a datastore at the same time, and in the mode
-/// `offline` no operation begins on any member.
+/// Refuses to change the serving member of a datastore that is not offline. Two members must never serve a datastore at the same time, and in the
+/// mode `offline` no operation begins on any member.
 ///
 /// # Errors
 /// When the serving member would change, and the datastore is not in the maintenance mode `offline`.

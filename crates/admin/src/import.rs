@@ -35,22 +35,22 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// An imported record.
+    /// The result for an imported record.
     pub fn taken(kind: &'static str, name: impl Into<String>) -> Self {
         Imported { kind, name: name.into(), left_out: None, differs: None, is_remark: false }
     }
 
-    /// A record that was left out.
+    /// The result for a record that was left out.
     pub fn left(kind: &'static str, name: impl Into<String>, why: impl Into<String>) -> Self {
         Imported { left_out: Some(why.into()), ..Imported::taken(kind, name) }
     }
 
-    /// A record that was imported, or that was left out for the reason `left_out`.
+    /// The result for a record that was imported, or that was left out for the reason `left_out`.
     pub fn of(kind: &'static str, name: impl Into<String>, left_out: Option<String>) -> Self {
         Imported { left_out, ..Imported::taken(kind, name) }
     }
 
-    /// A remark about a record of a followed file.
+    /// The result for a record of a followed file: a remark about the record.
     pub fn remark(kind: &'static str, name: impl Into<String>, differs: String) -> Self {
         Imported { differs: Some(differs), is_remark: true, ..Imported::taken(kind, name) }
     }
@@ -108,10 +108,10 @@ pub(crate) const HERE: &str = "the record already exists in this store";
 /// The reason for leaving out a record of a cloud that was imported earlier and deleted here since.
 pub(crate) const DELETED: &str = "an earlier import added this record, and the record was later deleted, removed or revoked on this server; to import the record again, use --restore-deleted";
 
-/// How a user without a password differs from the source.
+/// The difference to report for a user who was imported without a password.
 pub(crate) const WITHOUT_PASSWORD: &str = "without a password";
 
-/// How an application credential without a secret differs from the source.
+/// The difference to report for an application credential that was imported without a secret.
 pub(crate) const WITHOUT_SECRET: &str = "without a secret";
 
 /// Why the password of a user is left out if the user already has a password.

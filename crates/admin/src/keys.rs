@@ -167,7 +167,7 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
     }
 }
 
-/// Rotates the keys if the primary key is old enough. If several servers try at once, exactly one of them rotates.
+/// Rotates the keys if the primary key is old enough. If several servers try to rotate the keys at the same time, exactly one server rotates them.
 ///
 /// # Errors
 /// As [`rotate_keys`], without `force`.

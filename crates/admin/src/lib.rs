@@ -1,4 +1,5 @@
-//! The only writer of facts. Every validated change is a function of this crate. Both the faces and the command line call these functions.
+//! This crate is the only writer of facts. Every validated change is a function of this crate. Both the faces and the command line call these
+//! functions.
 //!
 //! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
 //! again. Most functions that change facts return the first revision at which the change is in effect.

@@ -69,7 +69,7 @@ pub struct LinkSummary {
     pub uses: Option<u32>,
 }
 
-/// Checks what does not depend on the facts.
+/// Checks the properties of a new link that can be checked without the facts.
 fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), Error> {
     let invalid = |why: String| Err(Error::Invalid(why));
     let seconds = new.expires.saturating_sub(ctx.now.unix_seconds);
@@ -145,7 +145,7 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
     Ok(MadeLink { id, tokenid, text: link_text(&id, &secret), at })
 }
 
-/// Checks that a user with so many links may have another one.
+/// Checks that a user who has `count` links may make another link.
 fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     match limits.links_per_user {
         0 => Err(Error::Refused(
@@ -159,7 +159,7 @@ fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     }
 }
 
-/// Adds the deletion of expired links of a user to a change. Returns the number of the other links.
+/// Adds the deletion of expired links of a user to a change. Returns the number of links that have not expired.
 fn without_expired(
     ctx: &ChangeContext<'_>,
     view: &View<'_>,
@@ -246,7 +246,7 @@ pub fn end_link(ctx: &ChangeContext<'_>, id: &CredentialId, owner: Option<&UserI
 }
 
 /// Counts a use of a link with a limited number of uses. Each use is counted in a commit of its own, and a use that cannot be counted is refused. So
-/// a link never allows more uses than its maker chose, also if several guests use it at the same time.
+/// a link never allows more uses than its maker chose, even if several guests use it at the same time.
 ///
 /// # Errors
 /// When no use is left, the link was ended, or the facts cannot be changed.

@@ -63,7 +63,7 @@ pub fn unlock(
     Ok(ended)
 }
 
-/// Ends every lock of these users, and returns their number. The caller has recorded the revocation in the change log.
+/// Ends every lock of these users, and returns their number. The caller must have recorded the revocation in the change log before.
 ///
 /// # Errors
 /// When the locks cannot be read or written.

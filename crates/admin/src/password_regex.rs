@@ -5,7 +5,7 @@ use enfilade_facts::vocabulary::Secret;
 use fancy_regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-/// The maximum number of times that a match goes back and tries another alternative. A password that needs more is refused.
+/// The maximum number of times that a match goes back and tries another alternative. A password for which a match needs more steps is refused.
 const STEPS_MAX: usize = 100_000;
 
 /// A regular expression that the beginning of a password must match, as in Keystone. An expression for the whole password ends with `$`.

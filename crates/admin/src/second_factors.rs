@@ -98,8 +98,8 @@ pub fn check_pending_second_factor(source: &dyn Source, user: &UserId, now: i64)
     source.read(|view| pending(view, user, now))?.map(drop)
 }
 
-/// Confirms the second factor with a code of the authenticator app, and ends all sessions of the user, because the password alone was enough for them.
-/// Returns the recovery codes. They are not stored, so nobody can show them again.
+/// Confirms the second factor with a code of the authenticator app, and ends all sessions of the user, because the password alone was enough for
+/// them. Returns the recovery codes. The recovery codes are not stored, so nobody can show them again.
 ///
 /// # Errors
 /// When no set-up was begun, the code is wrong, or the facts cannot be changed.
@@ -174,8 +174,8 @@ pub fn reset_second_factor(ctx: &ChangeContext<'_>, user: &Userid) -> Result<At,
     Ok(at)
 }
 
-/// Adds the removal of the second factor of a deleted user to a change. A record that does not exist is not deleted, because members of a fleet with an
-/// older program do not know the table.
+/// Adds the removal of the second factor of a deleted user to a change. If the user has no such record, the change does not mention the table,
+/// because members of a fleet with an older program do not know the table.
 pub(crate) fn forget_second_factor(view: &View<'_>, change: &mut Change, user: &UserId) -> Result<(), Error> {
     if view.get::<SecondFactor>(user)?.is_some() {
         change.delete::<SecondFactor>(user);

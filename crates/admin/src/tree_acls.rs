@@ -1,4 +1,4 @@
-//! ACLs of whole trees: propagate, save, restore.
+//! Propagates, saves and restores the ACLs of whole trees.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! Looks up the account of a name, and a decoy account for a name that does not exist.
 //!
-//! Every refusal does the same work: for a name that does not exist, the door does the same lookups and computes the same hash as for a name that
-//! exists. So the time of a refusal does not reveal which names exist.
+//! The door does the same work for every refusal. For a name that does not exist, it does the same lookups and computes the same hash as for a name
+//! that exists. So the time of a refusal does not reveal which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -14,7 +14,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId, Userid};
 use enfilade_facts::{Clocks, SourceError};
 
-/// The ids of an account: a user, or a user's token.
+/// The ids of an account: the id of the user and, if the account is an API token, the id of the token.
 type Ids = (UserId, Option<CredentialId>);
 
 /// The ids of the user or token with this name.
@@ -37,7 +37,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. The error of a damaged record is ignored here, because a damaged record must cause refusals only of logins with the name of this record.
+/// damaged. The error of a damaged record is ignored here, because a damaged record may cause refusals only of logins with its own name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -75,7 +75,7 @@ pub(crate) struct AccountState {
     realm_enabled: bool,
     activity: Activity,
     pub(crate) credential: Option<(CredentialId, Credential)>,
-    /// What makes `credential` an application credential; `None` for passwords and API tokens.
+    /// The record that makes `credential` an application credential; `None` for passwords and API tokens.
     pub(crate) delegation: Option<Delegation>,
     /// The application credentials that created `credential`: its creator, then the creator of the creator, and so on.
     makers: Vec<Credential>,

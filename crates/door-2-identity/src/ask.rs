@@ -48,7 +48,7 @@ pub struct BrowserAsk {
 pub struct LinkAsk {
     /// The text in the URL.
     pub text: Secret,
-    /// What the guest presents in addition.
+    /// The proof that the guest presents in addition to the URL.
     pub proof: LinkProof,
 }
 

@@ -27,7 +27,7 @@ pub fn browser_text(id: BrowserSessionId, secret: &[u8; BROWSER_SECRET_BYTES]) -
 
 /// The id of the session, and the digest of the secret, in a text that [`browser_text`] made. `None` for any other text.
 pub fn read_browser_text(text: &[u8]) -> Option<(BrowserSessionId, SecretDigest)> {
-    // The decoder accepts one spelling only. The length is checked first, so that a long text is not decoded.
+    // The decoder accepts only one spelling of each text. The length is checked first, so that a long text is not decoded.
     let bytes = (text.len() == TEXT_CHARS).then(|| URL_SAFE_NO_PAD.decode(text).ok()).flatten()?;
     let (id, secret) = bytes.split_first_chunk::<{ BrowserSessionId::BYTES }>()?;
     Some((BrowserSessionId::of_bytes(*id), secret_digest(secret)))
@@ -58,7 +58,7 @@ fn claim_of(id: BrowserSessionId, row: &BrowserSession) -> Claim {
     }
 }
 
-/// Judges the session that a cookie names. The cookie must be for the audience of the question.
+/// Judges the session that a cookie names. The session must have the audience `ask.audience`.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,

@@ -167,7 +167,7 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     Some(format!("{salt}{}", zero.repeat(replaced.len())))
 }
 
-/// Whether the hash was made of this secret. Slow on purpose; never call it on an async worker.
+/// Whether the hash was made of this secret. This function is slow on purpose; never call it on an async worker.
 pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {
@@ -224,7 +224,7 @@ mod tests {
         Secret::new(text.as_bytes()).unwrap()
     }
 
-    /// Made with libxcrypt 4.4.33 for the secret `correct horse`.
+    /// Hashes of the secret `correct horse`, made with libxcrypt 4.4.33.
     const FROM_LIBXCRYPT: [&str; 5] = [
         "$y$j7T$saltsaltsalt$xqL.TSoUmP.EvltNZ0AuBu2W9840woEB94hAuf6JJI9",
         "$5$saltstring$vc6YOOogU4kWVvwga8e9zTFgKcy4tb5LaPxIiPJzqEC",
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// For each scheme: the largest form and cost that are accepted, and the next larger ones, which are refused.
+    /// For each scheme: the largest form and cost that are accepted, and the next larger form and cost, which are refused.
     #[test]
     fn the_limits_of_each_scheme_are_exact() {
         let sha =

@@ -111,9 +111,9 @@ impl KeyRing {
     }
 }
 
-/// The purpose of the keys of receipts.
+/// The purpose for which [`derived_key`] derives the keys of receipts.
 const RECEIPT: &[u8] = b"enfilade receipt";
-/// The purpose of the seeds of the keys of assertions.
+/// The purpose for which [`derived_key`] derives the seeds of the keys of assertions.
 const ASSERTION: &[u8] = b"enfilade assertion";
 
 /// Derives a key for the purpose `purpose` from a key of tokens. The derived key is a keyed hash, from which the key of tokens cannot be computed.
@@ -141,7 +141,7 @@ mod tests {
         let halves = |key: [u8; KEY_BYTES]| <[[u8; KEY_BYTES / 2]; 2]>::try_from(key.as_chunks().0).unwrap();
         let all: Vec<_> = [keys[0], keys[1], one, other].into_iter().flat_map(halves).collect();
         let different: std::collections::BTreeSet<_> = all.iter().collect();
-        // The two halves of each plain key are equal.
+        // The two halves of each key of tokens are equal in this test, so the eight halves of the four keys have only six different values.
         assert_eq!(different.len(), 6, "{all:?}");
     }
 }

@@ -158,7 +158,7 @@ mod tests {
             "",
             "enf__",
             "correct horse",
-            // Version 1, and a variant that RFC 9562 does not describe.
+            // A UUID of version 1, and a UUID of a variant that RFC 9562 does not describe.
             "550e8400-e29b-11d4-a716-446655440000",
             "550e8400-e29b-41d4-0716-446655440000",
             "\u{ff}",

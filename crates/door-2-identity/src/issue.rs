@@ -19,10 +19,10 @@ use enfilade_facts::vocabulary::TrustId;
 /// The scope that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The client named no scope. The session is for the project of the application credential, otherwise for the user's default project. If there is
-    /// neither, the session is unscoped.
+    /// The client named no scope. The session is for the project of the application credential. Without an application credential, the session is for
+    /// the user's default project, or unscoped if the user has no default project.
     Usual,
-    /// This scope.
+    /// The client named this scope.
     Scope(Scope),
     /// The project of a trust, with the roles that the trust lends.
     Trust(TrustId),

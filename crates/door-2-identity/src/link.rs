@@ -1,10 +1,10 @@
 //! Links with which people share a file or folder. The URL of a link contains a text with the id of an API token and a secret. The stored token
 //! contains the digest of the secret, the shared place, and the password that a guest has to know, if the maker chose one.
 //!
-//! After the right password, the browser gets a pass: a text with its last second and a keyed hash. So the password is sent only once, and passes need
-//! no storage. A pass alone opens nothing, because each request also contains the secret of the link.
+//! After a guest entered the right password, the browser gets a pass: a text with the second in which the pass ends, and a keyed hash. So the
+//! password is sent only once, and passes need no storage. A pass alone opens nothing, because each request also contains the secret of the link.
 //!
-//! A link that was never made, was ended or has another secret is refused after the same work as a link that has expired.
+//! The door does the same work for each of these refusals: the link was never made, the link was ended, the secret is wrong, or the link has expired.
 
 use crate::account::AccountState;
 use crate::ask::{LinkAsk, LinkProof};
@@ -49,7 +49,7 @@ pub fn link_pass(key: &HashKey, link: &CredentialId, until: i64) -> String {
     format!("{until}.{}", to_hex(&key.digest(link, &passed(until))))
 }
 
-/// The text of which a pass contains the keyed hash.
+/// The text that is hashed for a pass. The pass contains the keyed hash of this text.
 fn passed(until: i64) -> Vec<u8> {
     [b"pass of a link:".as_slice(), &until.to_be_bytes()].concat()
 }
@@ -86,7 +86,7 @@ pub(crate) fn judge(
         return Err(Refusal::NoLink.into());
     };
     checked?;
-    // Uses are checked only here, and not while a request is running: the last use makes this number zero.
+    // The number of uses is checked only when a request begins, and not while the request runs, because the last use sets this number to zero.
     if link.uses == Some(0) {
         return Err(Refusal::LinkUsedUp(account.authid).into());
     }

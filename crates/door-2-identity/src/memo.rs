@@ -19,7 +19,8 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// Starts the memo key of a name and a secret. The next five fields start the memo keys of the other kinds of credential.
+    /// Starts the memo key of a name and a secret. The next four fields start the memo keys of the other kinds of credential; `unread` starts the
+    /// memo key of a credential that is not parsed yet.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -42,7 +43,7 @@ impl IdentityMemo {
     /// Creates memos that use at most `bytes` bytes in total.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         IdentityMemo {
-            // An entry of `matches` needs only a few machine words. A verdict needs some hundred bytes, plus the memory for the groups of its
+            // An entry of `matches` needs only a few machine words. A verdict needs a few hundred bytes, plus the memory for the groups of its
             // principal.
             verdicts: Memo::new(seed, bytes - bytes / 8),
             matches: WordMemo::new(seed, bytes / 8),

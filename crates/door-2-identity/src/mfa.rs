@@ -6,8 +6,8 @@ use crate::view::View;
 use enfilade_facts::vocabulary::{Authid, UserId};
 
 /// The methods that a rule needs. As in Keystone, words that are no method of this server are ignored, and a rule of only such words does not count
-/// (`None`). If the only method left is the passcode, the rule needs the password, too: otherwise a rule with two factors would become a rule with
-/// one.
+/// (`None`). If the only method left is the passcode, the rule needs the password, too. Otherwise a rule with two factors would become a rule with
+/// one factor.
 fn needed(rule: &[String]) -> Option<Methods> {
     let known = rule.iter().filter_map(|name| Methods::named(name));
     let needed = known.clone().reduce(Methods::and)?;
@@ -15,8 +15,8 @@ fn needed(rule: &[String]) -> Option<Methods> {
     Some(if needed == Methods::TOTP && !is_whole { needed.and(Methods::PASSWORD) } else { needed })
 }
 
-/// Whether a login with these methods satisfies the rules: it has all methods of one rule. If no rule counts, each method is enough, except a
-/// passcode, because a passcode has only six digits.
+/// Whether a login with these methods satisfies the rules: a login needs all methods of at least one rule. If no rule counts, each method alone is
+/// enough, except a passcode, because a passcode has only six digits.
 pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
     let mut all = rules.iter().filter_map(|rule| needed(rule)).peekable();
     match all.peek() {
@@ -36,7 +36,7 @@ pub(crate) fn rules_of(view: &View<'_>, user: &UserId) -> Result<Vec<Vec<String>
 }
 
 /// The rules for a user with a second factor: a rule with the password or the passcode needs both. If no rule of the user counts, the password needs
-/// the passcode, and the credentials that the user created for programs are enough.
+/// the passcode, and each credential that the user created for a program is enough by itself.
 fn with_second_factor(mut rules: Vec<Vec<String>>) -> Vec<Vec<String>> {
     const BOTH: [&str; 2] = ["password", "totp"];
     rules.retain(|rule| needed(rule).is_some());
@@ -152,7 +152,7 @@ mod tests {
             assert!(suffice(&with_second_factor(rules(&[])), given), "{given:?}");
             assert!(!suffice(&with_second_factor(rules(&[&["password"]])), given), "{given:?}");
         }
-        // A rule of the user stays in force.
+        // A rule in the profile of the user stays in force when the user has a second factor.
         let strict = with_second_factor(rules(&[&["password", "oauth1"]]));
         assert!(!suffice(&strict, BOTH) && suffice(&strict, BOTH.and(Methods::OAUTH1)));
         assert_eq!(to_complete(&with_second_factor(rules(&[])), password), rules(&[&["password", "totp"]]));

@@ -27,7 +27,7 @@ struct Accepted {
     /// The number of nonces of each consumer. `count` is the number of nonces of all consumers.
     of: HashMap<ConsumerId, usize>,
     count: usize,
-    /// The first second from which all nonces are kept. Requests with an earlier time are refused, even if the clock is set back.
+    /// All nonces of requests with this time or a later time are kept. Requests with an earlier time are refused, even if the clock is set back.
     known_from: i64,
 }
 
@@ -123,7 +123,7 @@ mod tests {
             (1_000, 1_300, 3, Ok(())),
             (1_000, 1_301, 3, Err(Unfit::Time)),
             (1_600, 1_300, 3, Err(Unfit::Again)),
-            // The clock is set back to a time, and the nonces of that time are not kept any more.
+            // The clock is set back to a time for which the nonces are no longer kept.
             (1_000, 1_000, 1, Err(Unfit::Time)),
             (1_000, 1_002, 1, Ok(())),
             (i64::MIN, i64::MAX, 3, Err(Unfit::Time)),

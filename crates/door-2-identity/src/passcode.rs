@@ -1,5 +1,6 @@
 //! Passcodes: time-based one-time passwords as in Keystone. The secret is the blob of a credential of type `totp`, or the second factor that the user
-//! set up in the console. A user with a second factor can also use a recovery code as passcode, and no other secret of the user counts.
+//! set up in the console. If a user has a second factor, credentials of type `totp` do not count, and the user can also use a recovery code as
+//! passcode.
 
 use crate::account::{self, AccountState};
 use crate::ask::SecretAsk;
@@ -26,7 +27,7 @@ pub struct Passcode {
     own: Option<OwnCode>,
 }
 
-/// The use of a code of the second factor with this secret.
+/// The use of a code of the user's second factor. `secret` identifies the second factor.
 #[derive(Clone, Debug)]
 struct OwnCode {
     secret: SealedSecret,
@@ -44,7 +45,7 @@ impl Passcode {
         &self.matched
     }
 
-    /// Whether the passcode is one of the user's second factor. Then the use must be committed for the second factor.
+    /// Whether the passcode is a code of the user's second factor. If so, its use must be committed in the record of the second factor.
     pub fn is_of_second_factor(&self) -> bool {
         self.own.is_some()
     }
@@ -160,7 +161,8 @@ pub fn check_passcode(
     }
 }
 
-/// Checks a code of the user's second factor. For a user without one, this does as much work, so that the time does not tell which users have one.
+/// Checks a code of the user's second factor. For a user without a second factor, this function does the same work, so that the time does not reveal
+/// which users have a second factor.
 fn check_own(
     now: Clocks,
     ask: &SecretAsk,

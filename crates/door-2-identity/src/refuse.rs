@@ -25,10 +25,10 @@ pub enum Refusal {
     /// There is no such link.
     #[error("there is no such link: it was never made, was ended, or its URL is not complete")]
     NoLink,
-    /// Every use of the link was used.
+    /// No use of the link is left.
     #[error("the link `{0}` has no uses left")]
     LinkUsedUp(Authid),
-    /// The link has a password.
+    /// The link has a password, and the guest presented neither the password nor a valid pass.
     #[error("the link `{0}` needs its password")]
     LinkPassword(Authid),
     /// The request has a malformed credential, or more than one.

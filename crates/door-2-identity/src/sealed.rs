@@ -1,5 +1,6 @@
-//! Encrypts data with a key that is derived from the key of API tokens, with AES-256-GCM. All servers with the same facts have this key. The purpose
-//! is part of the derived key, and the text `of` is authenticated, too. So an attacker cannot put encrypted data in another place.
+//! Encrypts data with a key that is derived from the key of API tokens, with AES-256-GCM. All servers with the same facts have this key. The derived
+//! key depends on the purpose, and the text `of` is authenticated, too. So an attacker cannot use encrypted data for another purpose or in another
+//! record.
 //!
 //! ```text
 //! nonce 12 | the encrypted data | tag 16

@@ -166,7 +166,7 @@ pub fn check_code(by: &HashKey, user: &UserId, row: &SecondFactor, shown: &Secre
     for known in &row.recovery {
         is_recovery |= constant_time::verify_slices_are_equal(&known.0, &digest.0).is_ok();
     }
-    // The greatest step counts, so that the same code is never right for a later step.
+    // If the code is right for several steps, the latest of these steps is recorded as used. So the same code cannot be used again for a later step.
     match right.last().filter(|_| !secret.is_empty()) {
         Some(step) if row.used_step < *step => Code::Right(CodeUse::Step(*step)),
         Some(_) => Code::Used,

@@ -183,7 +183,7 @@ pub struct Trusted {
 }
 
 impl Session {
-    /// Creates a session from a claim without judging it, for descriptions of sessions.
+    /// Creates a session from a claim without judging the claim, for descriptions of sessions.
     pub fn of_claim(claim: Claim) -> Self {
         let user_domain = DomainId::from_bytes([0; 16]);
         Session {
@@ -335,9 +335,10 @@ impl Claim {
         }
     }
 
-    /// The first second in which the session is valid. The servers of this store issue tokens only with issue times up to the horizon, so such a
-    /// token is valid immediately. A token with a later issue time comes from a server of another store. Such a token is not valid before its issue
-    /// time, less the tolerated difference of clocks. Otherwise, a revocation on this store could miss tokens of a server with a clock that is ahead.
+    /// The first second in which the session is valid. The servers of this store issue tokens only with issue times up to the horizon, so a token
+    /// with such an issue time is valid immediately. A token with a later issue time comes from a server of another store. Such a token becomes valid
+    /// at its issue time minus the tolerated difference of clocks. Otherwise, a revocation on this store could miss tokens of a server with a clock
+    /// that is ahead.
     pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
         match horizon.allows(self.issued_at) {
             true => i64::MIN,

@@ -112,7 +112,7 @@ pub fn chain_of(key: &BlobId) -> AuditId {
     chain
 }
 
-/// The session of the user who signed.
+/// The session of the user who signed the request.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,

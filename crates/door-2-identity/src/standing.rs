@@ -31,7 +31,8 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
-/// Checks that the user's password would be accepted; or, if `credential` is given, the secret or the certificate of that API token, or that link.
+/// Checks that the user's password would be accepted. If `credential` is given, instead checks that the secret or the certificate of this API token,
+/// or this link, would be accepted.
 ///
 /// # Errors
 /// The refusal of a login with the correct secret.

@@ -10,7 +10,7 @@ pub struct Validity {
     pub(crate) at: At,
     /// The first second in which a session is valid. For other credentials this is `i64::MIN`: a clock that is set back does not end their verdict.
     pub(crate) first_second: i64,
-    /// The last second in which the verdict counts; `i64::MAX` if nothing that it depends on expires.
+    /// The last second in which the verdict counts; `i64::MAX` if the verdict depends on nothing that expires.
     pub(crate) last_second: i64,
     /// The tick (milliseconds of the monotonic clock) until which the secret need not be proven again.
     pub(crate) proven_until: u64,
@@ -40,7 +40,7 @@ impl Validity {
         self.at == at && (self.keys == 0 || self.keys == keys) && (is_timeless() || is_in_time(now()))
     }
 
-    /// The last second in which the verdict counts, in seconds since the epoch; `None` if nothing that it depends on expires.
+    /// The last second in which the verdict counts, in seconds since the epoch; `None` if the verdict depends on nothing that expires.
     pub fn last_second(&self) -> Option<i64> {
         (self.last_second != i64::MAX).then_some(self.last_second)
     }

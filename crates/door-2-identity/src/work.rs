@@ -19,7 +19,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// The refusal. If work must be done first, the refusal for a secret that does not match.
+    /// Returns the refusal. If work must be done first, returns the refusal for a secret that does not match.
     pub fn refuse(self) -> Refusal {
         match self {
             Closed::Refused(refusal) => refusal,
@@ -49,7 +49,7 @@ pub struct Work {
 /// The result of computing the hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The secret matches a hash; the memo key of that match.
+    /// The secret matches a hash. The value is the memo key of this match.
     Matches(MemoKey),
     /// The secret matches no hash.
     Differs,

@@ -30,7 +30,7 @@ pub struct About<'a> {
 }
 
 /// The domain of a user, group or role that a call is about in addition to its main resource. A reader or manager of a domain gets the same answer
-/// for a user, group or role that does not exist and for a user, group or role of another domain.
+/// for a user, group or role that does not exist as for a user, group or role of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
     /// The call is about no other user or group, and about no role that is in a domain.

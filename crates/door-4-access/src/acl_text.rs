@@ -39,7 +39,7 @@ const FLAGS: [(&str, u8); 4] = [
     ("once", AceFlags::ONCE),
 ];
 
-/// The name of a SID that has the same meaning everywhere; `None` for any other SID.
+/// The name of a well-known SID, which has the same meaning on every machine; `None` for any other SID.
 pub fn well_known(sid: &Sid) -> Option<&'static str> {
     WELL_KNOWN.iter().find(|(_, known)| known == sid).map(|(name, _)| *name)
 }

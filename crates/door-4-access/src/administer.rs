@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
 use enfilade_facts::{Clocks, Requester};
 use enfilade_identity::{IdentityPermit, Principal, Reach};
 
-/// The path of the roles on all datastores.
+/// The path on which roles for all datastores are assigned.
 const DATASTORES: &str = "/datastore";
 
 /// The question to [`administer`].

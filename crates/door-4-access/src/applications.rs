@@ -26,7 +26,7 @@ pub struct ApplicationAsk {
     pub method: Method,
     /// The path of the URL.
     pub path: StorePath,
-    /// The path in the header `Destination`. Present exactly if the method uses this header.
+    /// The path in the header `Destination`. Present if and only if the method uses this header.
     pub destination: Option<StorePath>,
     /// Whether the request is also about everything below its paths. A DELETE or COPY of a collection is such a request.
     pub recurses: bool,
@@ -223,7 +223,7 @@ fn permits(role: Role, class: MethodClass) -> bool {
     class <= most
 }
 
-/// The highest class of requests that roles permit.
+/// The highest class of requests that these roles permit; `None` if they permit no requests.
 fn most(roles: &[Role]) -> Option<MethodClass> {
     let classes = [MethodClass::Administer, MethodClass::Write, MethodClass::Read];
     let is_barred = roles.contains(&Role::NoAccess);
@@ -296,7 +296,7 @@ fn parts<'a>(
     let class = if ask.upgrades { MethodClass::Write } else { MethodClass::Read };
     let class = class.max(ask.method.class());
     let destination = ask.destination.as_ref().map(|path| {
-        // A request with a destination changes something, even if its method is unknown here.
+        // A request with a destination changes something. If the class of its method for the destination is not known, the highest class counts.
         class_on(path, ask.method.class_of_destination().unwrap_or(MethodClass::Administer))
     });
     [Some(class_on(&ask.path, class)), destination].into_iter().flatten()

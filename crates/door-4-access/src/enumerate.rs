@@ -1,7 +1,7 @@
 //! Access-based enumeration: a listing shows an entry if and only if the visitor may see the entry in a request for the entry itself.
 //!
-//! For most entries only the state is read. The memo contains the ACL that belongs to the state, and whether the visitor may see an entry with this
-//! ACL. So each ACL is evaluated only once for all entries that have this ACL.
+//! For most entries, the server reads only the state of the entry. The memo contains the ACL that belongs to the state, and whether the visitor may
+//! see an entry with this ACL. So each ACL is evaluated only once for all entries that have this ACL.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId, Question};
@@ -91,7 +91,7 @@ impl AccessCheck<'_> {
         children: &[(&str, &Subject)],
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
-        // Children that have no role assignment themselves all have the same roles.
+        // All children without a role assignment of their own have the same roles.
         let roles = self.role_check();
         let effective_node = roles.effective_node(&here);
         let same = Shown::by(&*roles.remember(Question::Below, effective_node.node)?, self.visible);

@@ -29,7 +29,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
     granted
 }
 
-/// Whether the principal is the owner.
+/// Whether the principal is the owner of the object.
 pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bool {
     descriptor.owner.is_some_and(|owner| matches(&owner, principal))
 }

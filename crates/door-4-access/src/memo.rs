@@ -61,7 +61,7 @@ impl Word for AclId {
 /// Whether there are role assignments on a node and below it.
 #[derive(Clone, Copy)]
 pub(crate) struct Assigned {
-    /// On the node.
+    /// Whether there are role assignments on the node itself.
     pub(crate) on: bool,
     /// Whether there are role assignments strictly below the node.
     pub(crate) below: bool,
@@ -92,7 +92,7 @@ impl Weigh for KnownApplication {
     }
 }
 
-/// Of the nodes below the node of a datastore, the nodes on which roles let a principal in.
+/// The nodes below the node of a datastore on which roles let a principal in.
 pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {

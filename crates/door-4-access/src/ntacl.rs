@@ -164,7 +164,7 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
         0 => AceType::Allow,
         1 => AceType::Deny,
         2 | 3 => AceType::Audit,
-        // Mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
+        // These types are mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
         0x11..=0x13 => return Ok(None),
         // This server does not support the conditions of object and callback entries. The conditions determine whether an object or callback entry
         // applies.
@@ -225,8 +225,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Packed by Samba 4.17: owner …-1000, group …-513, allow …-1001 0x1200a9 for files and directories, deny everyone WRITE_DAC. The blobs have the
-    /// versions 1 to 4. The hashes in versions 2 to 4 consist of the bytes 0xaa or 0xbb.
+    /// Blobs that Samba 4.17 packed: owner …-1000, group …-513, allow …-1001 0x1200a9 for files and directories, deny everyone WRITE_DAC. The blobs
+    /// have the versions 1 to 4. The hashes in versions 2 to 4 consist of the bytes 0xaa or 0xbb.
     fn from_samba() -> [Vec<u8>; 4] {
         SAMBA.map(hex)
     }

@@ -1,5 +1,5 @@
-//! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
-//! Roles that administer the datastore skip the ACL. A target that may not be seen looks absent, even if other rights on it are granted.
+//! The decision of door 4: granted = (rights that the roles on the path grant) ∩ (rights that the file's ACL grants). Roles that administer the
+//! datastore skip the ACL. A target that may not be seen looks absent, even if other rights on it are granted.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};

@@ -78,9 +78,9 @@ pub struct Rule {
     pub lending: Lending,
     /// The scopes of the sessions that can use the rule. All other sessions are refused, also sessions with the role `admin`.
     pub scopes: ScopeTypes,
-    /// The sessions that learn that a record does not exist, although the rule refuses these sessions. Keystone gives this answer in calls for which
-    /// Keystone looks up the record before it judges the session. All other refused sessions get the same answer for a record that does not exist and
-    /// for a record that they may not see.
+    /// The sessions that learn that a record does not exist, although the rule refuses these sessions. In calls for which Keystone looks up the
+    /// record before it judges the session, Keystone also tells these sessions that the record does not exist. All other refused sessions get the
+    /// same answer for a record that does not exist and for a record that they may not see.
     pub known_to: Option<KnownTo>,
 }
 
@@ -187,7 +187,7 @@ const LISTS_LIMITS: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who:
 const SEES_LIMIT: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainMember, Who::ProjectMember];
 const VALIDATES: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Owner];
 
-/// The table.
+/// The table of all rules.
 pub static POLICY: &[Rule] = &[
     sessions("validate_token", VALIDATES).in_domain(),
     sessions("check_token", SEES_OWN).in_domain(),

@@ -41,7 +41,8 @@ impl RoleCheck<'_> {
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // If an assignment cannot be read, only requests for paths that contain the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
-            // The place of a link is a border, too, and no assignment marks it. So each path of a guest is judged by itself.
+            // The rights of a guest change at the place of the link, and no role assignment marks this place. So each path of a guest is judged
+            // separately.
             if (assigned.on || depth == 0) && !is_guest {
                 effective_node.node = node;
             }

@@ -24,7 +24,7 @@ pub(crate) struct Resolved {
     pub(crate) of_token: Option<Box<Resolved>>,
     /// The roles on the project, if the session is for a project. These roles replace the roles on paths.
     pub(crate) of_project: Vec<String>,
-    /// For the place of a link: the only rights of a guest. An ACL that the owner's roles skip is skipped for the guest, too.
+    /// For a guest of a link: the only rights that the guest can have on the path. An ACL that the owner's roles skip is skipped for the guest, too.
     pub(crate) only: Option<AccessMask>,
 }
 
@@ -336,8 +336,9 @@ fn walk(
     Ok(of_owner)
 }
 
-/// The rights of a link on a path. A guest can read the shared file, or the shared folder and everything below it; or can add files to the shared
-/// folder, and nothing else. On the directories above the place, a guest can only traverse. Elsewhere, a link gives nothing.
+/// The rights of a link on a path. A guest of a link for reading can read the shared file, or the shared folder and everything below it. A guest of a
+/// drop box can only add files to the shared folder. A guest can only traverse the directories above the shared file or folder. On all other paths, a
+/// link gives no rights.
 fn at_link(place: &LinkPlace, principal: &Principal, path: &str) -> Resolved {
     let node = RolePath::of(&place.datastore, &place.path).to_string();
     let is_below = |one: &str, other: &str| {
@@ -404,8 +405,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// Of the nodes strictly below a path, the nodes on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A
-/// node below another returned node is left out.
+/// The nodes strictly below a path on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A node below
+/// another returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -5,11 +5,11 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 /// The effect of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AceType {
-    /// Grants.
+    /// The entry grants rights.
     Allow,
-    /// Denies.
+    /// The entry denies rights.
     Deny,
-    /// Requests an audit record or an alarm. This server stores such an entry, but the entry grants and denies nothing.
+    /// The entry requests an audit record or an alarm. This server stores such an entry, but the entry grants and denies nothing.
     Audit,
 }
 

@@ -13,7 +13,7 @@ pub enum Site {
 }
 
 impl Site {
-    /// As text.
+    /// The host or the name, as text.
     pub fn as_str(&self) -> &str {
         match self {
             Site::Host(host) => host.as_str(),

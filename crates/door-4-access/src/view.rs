@@ -37,7 +37,7 @@ impl View<'_> {
         host: &HostName,
     ) -> Result<Option<(ApplicationName, Application)>, SourceError> {
         let Some(ApplicationHost(name)) = self.0.get(host)? else { return Ok(None) };
-        // Both records are written in one change. If one of them is missing, no application has the host.
+        // Both records are written in one change. If one of the two records is missing, no application has the host.
         Ok(self.0.get::<Application>(&name)?.map(|application| (name, application)))
     }
 

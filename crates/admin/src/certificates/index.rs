@@ -1,4 +1,4 @@
-//! The index of certificates: the leaf certificates that an earlier start read. With it, the next start only checks each file for changes.
+//! The index of certificates: the leaf certificates that an earlier start read. With the index, the next start only checks each file for changes.
 //!
 //! The index has an entry for a file only if the server read the whole file, and found that the key belongs to the certificate. The entry contains
 //! the fields of the leaf certificate, and the file's inode number, size and times at that check. An index is ignored if it is damaged, has another

@@ -51,8 +51,8 @@ impl CertificateFiles {
         Ok(leaves.chain(lines.into_iter().map(Err)).collect())
     }
 
-    /// As [`Self::look`], even if lines of a crt-list cannot be applied. Such lines are among the unusable files, as `LIST:NUMBER`. The result shows
-    /// which certificate a name has, but no server may use the result.
+    /// Like [`Self::look`], but also succeeds if lines of a crt-list cannot be applied. Such lines are among the unusable files, as `LIST:NUMBER`.
+    /// The result shows which certificate a name has, but no server may use the result.
     ///
     /// # Errors
     /// When the directory or the list cannot be read.

@@ -105,7 +105,7 @@ fn a_directory_is_followed_by_either_engine() {
     }
 }
 
-/// Companion files belong to a bundle: their changes are noticed.
+/// Companion files belong to a bundle: the server notices changes of companion files.
 #[test]
 fn what_is_beside_a_bundle_is_followed_too() {
     let shelf = Shelf::new("companions", Box::new(Threads::default()));

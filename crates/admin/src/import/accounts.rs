@@ -37,7 +37,8 @@ pub(super) struct Import<'c, 'v, 's> {
     /// as in the source.
     users: BTreeMap<Userid, UserId>,
     domains: BTreeMap<Realm, DomainId>,
-    /// The tokens of the source that are on this server, as in `users`.
+    /// The tokens of the source that are on this server: tokens that this change creates, and existing tokens that are certainly the same as in the
+    /// source.
     tokens: BTreeMap<Authid, CredentialId>,
     /// Records of the source that are on this server, by their names in the list of imports ([`listed`]). `report` contains further records for this
     /// list.
@@ -368,8 +369,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
             && self.view.get::<Name>(&NameKey::domain(realm))?.is_none())
     }
 
-    /// Whether an existing user is certainly the user of this name in the source: the operator says so, or the user has the same salted hash of a
-    /// password or of a token's secret as in the source.
+    /// Whether an existing user is certainly the user of this name in the source. This is certain if the operator says so, or if the user has the
+    /// same salted hash of a password or of a token's secret as in the source.
     fn is_same(&self, userid: &Userid, id: &UserId) -> Result<bool, Error> {
         if self.passwords.terms.same_source {
             return Ok(true);

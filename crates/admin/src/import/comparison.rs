@@ -53,7 +53,7 @@ fn all_differences(
     Ok(more)
 }
 
-/// Users, tokens and secrets of tokens.
+/// Users, tokens and secrets of tokens that only the copy contains, or that are enabled or valid for longer in the copy.
 fn accounts(here: &ProxmoxFiles, copy: &ProxmoxFiles) -> Vec<String> {
     let (mut more, mut secrets) = (Vec::new(), Vec::new());
     for (authid, entry) in &copy.users.entries {
@@ -144,7 +144,7 @@ fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTree
     }
 }
 
-/// Datastores, and the properties of datastores that have an effect on this server.
+/// Datastores that only the copy contains, and different properties of datastores that have an effect on this server.
 fn datastores(here: &[Section], copy: &[Section]) -> Vec<String> {
     let by_id = |sections: &[Section]| -> BTreeMap<String, BTreeMap<String, String>> {
         let properties = |section: &Section| section.properties.iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! What roles of a Proxmox Backup Server mean on this server: on which paths they would give more rights than in the source, and where the files of a
+//! Determines on which paths roles of a Proxmox Backup Server would give more rights on this server than in the source, and where the files of a
 //! namespace are.
 
 use super::stores::Stores;

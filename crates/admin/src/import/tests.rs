@@ -259,7 +259,7 @@ fn passwords_that_another_copy_of_followed_files_would_bring_back_are_named() {
     Mirror::new(world.here.clone()).look(&world.facts, NOW).unwrap();
     let user = |name: &str| format!("{name}@pbs").parse::<Userid>().unwrap();
     world.with_context(|ctx| {
-        // Bob's password was imported and changed, Eve's sessions were revoked.
+        // Bob's password was imported and later changed, and Eve's sessions were revoked.
         let own = ProxmoxFiles::read(&world.here, ProxmoxTerms::default()).unwrap();
         import_proxmox(ctx, &own, ProxmoxTerms::default()).unwrap();
         crate::users::set_password(ctx, &user("bob"), &Secret::new(b"another one").unwrap()).unwrap();

@@ -35,8 +35,8 @@ pub struct NewApplicationCredential {
     pub rules: Vec<WantedRule>,
     /// When the credential expires, in microseconds since the epoch; 0 is never. The server rounds the time down to a full second.
     pub expires_micros: i64,
-    /// The creator, if a session of another application credential creates this one. The new credential is limited to the rights of the creator, and
-    /// is deleted together with the creator.
+    /// The creator, if a session of another application credential creates the new credential. The new credential is limited to the rights of the
+    /// creator, and is deleted together with the creator.
     pub by: Option<CredentialId>,
     /// The description.
     pub comment: Option<String>,
@@ -136,8 +136,8 @@ pub fn create_application_credential(
 /// Checks that the user and the project of a new application credential and their domains are enabled. Otherwise every login with the credential
 /// would be refused.
 ///
-/// # Errors
-/// When one of them is disabled; the error contains the command that enables it. When a record does not exist, or the facts cannot be read.
+/// # Errors When the user, the project or a domain is disabled; the error contains the command that enables it. When a record does not exist, or the
+/// facts cannot be read.
 pub fn require_enabled(source: &dyn Source, owner: &UserId, project: &ProjectId) -> Result<(), Error> {
     source.read(|view| {
         let user = view.get::<User>(owner)?.ok_or_else(|| dangling("user", owner))?;

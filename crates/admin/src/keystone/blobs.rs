@@ -8,7 +8,7 @@ use enfilade_facts::limits::NAME_CHARS_MAX;
 use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, UsedPasscode, User};
 use enfilade_identity::Passcode;
 
-/// The longest blob, in bytes.
+/// The maximum size of a blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
 /// A random id for a credential of any type but `ec2`.

@@ -58,7 +58,7 @@ pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) 
     Ok(maker)
 }
 
-/// The ids of a credential, its creator, the creator of its creator, up to the first credential in this chain.
+/// The ids of a credential, of its creator, of the creator of the creator, and so on, up to the first credential in this chain.
 ///
 /// # Errors
 /// When the facts cannot be read.

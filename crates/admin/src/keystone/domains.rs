@@ -94,7 +94,7 @@ pub fn add_domain(
     })
 }
 
-/// Enables or disables a domain. Sessions of the domain's users that were issued before the domain was disabled stay invalid.
+/// Enables or disables a domain. If a disabled domain is enabled, sessions of its users that were issued before the domain was disabled stay invalid.
 ///
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.

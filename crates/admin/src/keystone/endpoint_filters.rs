@@ -30,8 +30,8 @@ impl StoredResource for EndpointGroup {
         check_comment(self.description.as_deref())
     }
 
-    /// No catalog depends on the group from this change on. If many filters select the group, this change deletes only some of them, and the others
-    /// are deleted in the background.
+    /// No catalog depends on the group from this change on. If many filters select the group, this change deletes only some of the filters. The other
+    /// filters are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointGroupId) -> Result<(), Error> {
         // If a filter for the group is set at the same time, that change claims the group, too, so the changes conflict.
         claim(view, change, id, self)?;
@@ -40,8 +40,8 @@ impl StoredResource for EndpointGroup {
     }
 }
 
-/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many, the change deletes only some of them, and the
-/// others are deleted in the background.
+/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many filters, the change deletes only some of the
+/// filters. The other filters are deleted in the background.
 pub(super) fn forget_selected(view: &View<'_>, change: &mut Change, selected: Selected) -> Result<(), Error> {
     if !take_selected(view, change, &selected)? {
         change.put(&LeavingKey::Selected(selected), &Leaving);

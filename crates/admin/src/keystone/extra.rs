@@ -4,7 +4,7 @@ use crate::error::Error;
 use enfilade_facts::tables::{Extra, ExtraKey, Key, ResourceKind};
 use enfilade_facts::{Change, View};
 
-/// The longest additional attributes of one resource, in bytes.
+/// The maximum size of the additional attributes of one resource, in bytes.
 const EXTRA_BYTES_MAX: usize = 16 * 1024;
 
 /// The additional attributes of a resource; empty if there are none.

@@ -15,13 +15,13 @@ use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// The longest rules of a mapping, in bytes.
+/// The maximum size of the rules of a mapping, in bytes.
 const RULES_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest URL of a service provider, in characters (Keystone's API).
+/// The maximum length of a URL of a service provider, in characters, as in Keystone's API.
 const URL_CHARS_MAX: usize = 225;
 
-/// Checks an id that its creator chooses. The id becomes a part of keys of the store and of paths in URLs.
+/// Checks an id that the creator of the record chooses. The id becomes a part of keys of the store and of paths in URLs.
 fn check_id(what: &str, id: &str) -> Result<(), Error> {
     let is_long = id.chars().nth(FEDERATION_ID_CHARS_MAX).is_some() || FEDERATION_ID_BYTES_MAX < id.len();
     match id.is_empty() || is_long || id.contains('/') || id.chars().any(char::is_control) {
@@ -252,7 +252,7 @@ pub(super) fn check_service_provider(id: &ServiceProviderId, row: &ServiceProvid
     }
 }
 
-/// Checks a URL: a scheme, a colon, and anything else.
+/// Checks that a URL has a scheme, a colon and a further text, is at most [`URL_CHARS_MAX`] characters long, and contains no control characters.
 fn check_url(name: &str, url: &str) -> Result<(), Error> {
     let is_scheme = |text: &str| {
         !text.is_empty() && text.chars().all(|one| one.is_ascii_alphanumeric() || "+.-".contains(one))

@@ -264,7 +264,7 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record. An exception is a record that exists in this store, or that an earlier import added and that was deleted here since.
+    /// Adds a record. Leaves the record out if it exists in this store, or if an earlier import added it and it was deleted here since.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {

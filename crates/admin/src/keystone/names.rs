@@ -20,7 +20,7 @@ pub(super) fn check_name_with_blanks(what: &str, name: &str) -> Result<(), Error
     Ok(())
 }
 
-/// Checks the id of a region, which its creator chooses. The id is part of keys of the store, so its bytes are limited, too.
+/// Checks the id of a region, which the creator of the region chooses. The id is part of keys of the store, so its bytes are limited, too.
 pub(super) fn check_region_id(id: &str) -> Result<(), Error> {
     let is_long = id.chars().nth(NAME_CHARS_MAX).is_some() || REGION_ID_BYTES_MAX < id.len();
     if id.is_empty() || is_long || id.chars().any(char::is_control) {

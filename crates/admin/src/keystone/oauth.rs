@@ -29,8 +29,8 @@ impl StoredResource for Consumer {
         check_comment(self.description.as_deref())
     }
 
-    /// No session for the consumer is valid from this change on. If the consumer has many tokens, this change deletes only some of them, and the
-    /// others are deleted in the background.
+    /// No session for the consumer is valid from this change on. If the consumer has many tokens, this change deletes only some of the tokens. The
+    /// other tokens are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ConsumerId) -> Result<(), Error> {
         change.remove::<Consumer>(id);
         if !take_tokens_of(view, change, id)? {

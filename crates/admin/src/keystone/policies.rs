@@ -11,7 +11,7 @@ use enfilade_facts::vocabulary::{EndpointId, PolicyId};
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// The longest policy, in bytes.
+/// The maximum size of a policy, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
 impl StoredResource for Policy {
@@ -95,8 +95,9 @@ fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> 
     }
 }
 
-/// The policy that applies to an endpoint: the policy of the endpoint itself, if it has a policy. Otherwise the policy of the service in the
-/// endpoint's region, or in the nearest region above that has a policy for the service. Otherwise the policy of the service.
+/// The policy that applies to an endpoint. If the endpoint itself has a policy, this policy applies. If not, the policy of the service in the
+/// endpoint's region applies, or in the nearest region above that has a policy for the service. If no such region has a policy, the policy of the
+/// service applies.
 ///
 /// # Errors
 /// When the facts cannot be read.

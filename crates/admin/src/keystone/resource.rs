@@ -27,7 +27,7 @@ pub struct Saved<K, R> {
     pub extra: String,
 }
 
-/// The record that is saved.
+/// The record that [`save`] creates or changes.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordId<K> {
     /// A new record with a random id.

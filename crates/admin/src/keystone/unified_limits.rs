@@ -70,7 +70,7 @@ fn unless_used(
     claim(view, change, id, row)
 }
 
-/// Checks a registered limit: its service and region exist.
+/// Checks that the service and the region of a registered limit exist.
 fn expect_new(row: &RegisteredLimit, view: &View<'_>, change: &mut Change) -> Result<(), Error> {
     let what = "registered_limit";
     check_name_with_blanks("resource", &row.resource)?;

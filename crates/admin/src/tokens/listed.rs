@@ -72,7 +72,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
 }
 
 fn checked_by(verifier: &Verifier) -> String {
-    // `$y$...`: the scheme is between the first two `$`.
+    // The scheme of a hash is between its first two `$`, for example `y` in `$y$...`.
     let scheme =
         |hash: &str| hash.split('$').nth(1).map_or_else(|| "?".to_owned(), |scheme| format!("${scheme}$"));
     match verifier {

@@ -90,7 +90,7 @@ pub(super) fn bcrypt_of(params: &str, salt: &str, digest: &str) -> Result<(Strin
     }
 }
 
-/// Whether a hash of the form `$bcrypt-sha256$` was made of this secret. Slow on purpose.
+/// Whether a hash of the form `$bcrypt-sha256$` was made of this secret. This function is slow on purpose.
 pub(super) fn matches_bcrypt(secret: &[u8], hash: &str) -> bool {
     let fields: Vec<&str> = hash.split('$').collect();
     let ["", "bcrypt-sha256", params, salt, digest] = *fields else { return false };
@@ -111,7 +111,7 @@ fn rounds_of(text: &str) -> Result<Work, HashRefused> {
 }
 
 impl Kept {
-    /// Whether the hash was made of this secret. Slow on purpose.
+    /// Whether the hash was made of this secret. This function is slow on purpose.
     pub(super) fn matches(&self, secret: &[u8]) -> bool {
         match self.work {
             Work::Pbkdf2 { rounds } => {
@@ -119,7 +119,7 @@ impl Kept {
             }
             Work::Scrypt { log_n, r, p } => {
                 let mut digest = [0; 32];
-                // In classic mode yescrypt is scrypt.
+                // In its classic mode, yescrypt computes the same function as scrypt.
                 let params = yescrypt::Params::new(yescrypt::Mode::Classic, 1 << log_n, r, p);
                 let done =
                     params.and_then(|params| yescrypt::yescrypt(secret, &self.salt, &params, &mut digest));
@@ -135,14 +135,15 @@ mod tests {
     use super::*;
     use enfilade_facts::vocabulary::Secret;
 
-    /// Made with Keystone 30.0.0 for `correct horse`; the last one is in the form of passlib.
+    /// Hashes of the secret `correct horse`, made with Keystone 30.0.0. The last hash is in the form of passlib.
     const FROM_KEYSTONE: [&str; 3] = [
         "$scrypt$ln=16,r=8,p=1$w4vpDPVkylKe023bLvpVXQ$pPC5FEBx2byF7s5FJchKhHkoACeSVNiqMcZ58heUCgA",
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
         "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ.aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
     ];
 
-    /// Made with Python's bcrypt and hmac, in the same way as by Keystone 30: the first of `correct horse`, the second of a secret of 100 `x`.
+    /// Hashes that were made with Python's bcrypt and hmac, as Keystone 30 makes them. The first is of the secret `correct horse`, the second of a
+    /// secret of 100 `x`.
     const BCRYPTS: [&str; 2] = [
         "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$QIvr4B17DSYH3J4owjiEc2vVzhhCM4i",
         "$bcrypt-sha256$v=2,t=2b,r=4$Uy.tE3iH3eKm..AY5/T9Su$Qhdk8Ob5WGldttdvja50YAWFWHKGTuG",

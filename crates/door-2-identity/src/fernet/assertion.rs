@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_thumbprint_is_that_of_rfc_8037() {
-        // RFC 8037, appendix A.3: the thumbprint of the key of appendix A.1.
+        // RFC 8037, appendix A.3, gives the thumbprint of the key in appendix A.1.
         let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
         let members = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
         let id = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, members.as_bytes()));

@@ -42,7 +42,7 @@ pub struct Opened<'r> {
     pub key: u32,
 }
 
-/// Checks the signature, then decrypts.
+/// Checks the signature of a token, then decrypts its payload.
 ///
 /// # Errors
 /// [`NotOurs`].
@@ -74,7 +74,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
     Ok(Opened { issued_at, payload, key: key.index })
 }
 
-/// Encrypts and signs with the primary key. The IV has to be random.
+/// Encrypts and signs a payload with the primary key. The IV must be random.
 ///
 /// # Errors
 /// [`NotOurs`] when the ring is empty, or the library refuses.
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_longest_token_is_opened() {
-        // The 25 bytes before the payload, 44 blocks of 16 bytes (with the padding) and the tag of 32 bytes make 1,015 characters.
+        // The token has 25 bytes before the payload, 44 blocks of 16 bytes (with the padding), and a tag of 32 bytes. Its text has 1,015 characters.
         let (ring, payload) = (ring(&[(1, 1)]), vec![7; 44 * 16]);
         let token = |length: usize| seal(&ring, 1, [9; 16], &payload[..length]).unwrap();
         let longest = token(payload.len() - 1);
@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn the_longest_token_is_read_and_no_longer_one() {
         let ring = ring(&[(1, 1)]);
-        // With the padding of the encryption, 703 bytes are 44 blocks, and the token has 1,015 characters. One block more makes it too long.
+        // With the padding of the encryption, 703 bytes are 44 blocks, and the token has 1,015 characters. With one block more, the token is too
+        // long.
         for (bytes, is_read) in [(703, true), (704, false)] {
             let payload = vec![7; bytes];
             let token = seal(&ring, 3, [9; IV_BYTES], &payload).unwrap();

@@ -96,7 +96,7 @@ fn each_entry_is_written_word_for_word() {
         (0, group(7), [IS_GROUP, 0, 7]),
         (0, user(100), [0, 0, 100]),
         (0, group(1000), [IS_GROUP, 0, 1000]),
-        // CREATOR OWNER and CREATOR GROUP: the owner and the group of a new child.
+        // CREATOR OWNER and CREATOR GROUP stand for the owner and the group of a new child.
         (FI, Sid::CREATOR_OWNER, [9, 1, 1]),
         (FI | IO, Sid::CREATOR_OWNER, [9, 1, 1]),
         (DI, Sid::CREATOR_GROUP, [IS_GROUP | 0xa, 1, 2]),

@@ -1,4 +1,4 @@
-//! Decisions about one target at a time.
+//! Tests of decisions about one target at a time.
 
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};

@@ -1,4 +1,4 @@
-//! What a guest of a link may do.
+//! Tests of what a guest of a link may do.
 
 use super::{Facts, acl, alice, case, everything, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Wanted};
@@ -45,7 +45,7 @@ fn a_guest_reads_at_the_place_and_below_it() {
     ] {
         assert_eq!(code(ADMIN, &reader, (at, kind), wanted), expected, "{at}");
     }
-    // A link to a whole datastore, and one in another datastore.
+    // A link to a whole datastore, and a link to another datastore.
     assert_eq!(code(ADMIN, &guest("", LinkRights::Read), ("x", FILE), READ), "permit");
     let mut other = guest("", LinkRights::Read);
     other.link.as_mut().unwrap().datastore = "tanks".parse().unwrap();
@@ -68,7 +68,7 @@ fn a_guest_never_has_more_rights_than_the_maker() {
     ] {
         assert_eq!(code(facts, &reader, ("a/b/c", FILE), READ), expected, "{facts}");
     }
-    // The ACL counts for the guest as for the maker. If the maker's role skips ACLs, the guest reads, and nothing more.
+    // The ACL limits the guest as it limits the user who made the link. If a role of this user skips ACLs, the guest can read, and nothing more.
     let target = subject(FILE, acl(&["allow staff read"]));
     let hidden = subject(FILE, acl(&[]));
     let rights = |facts: &str, target| {

@@ -1,4 +1,4 @@
-//! Imports delegated credentials: application credentials, trusts, OAuth consumers and access tokens. Also the credentials that services store for
+//! Imports delegated credentials (application credentials, trusts, OAuth consumers and access tokens), and the credentials that services store for
 //! users, such as EC2 keys.
 
 use super::{CloudCredential, Left, Taking};

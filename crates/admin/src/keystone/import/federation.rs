@@ -36,7 +36,7 @@ impl Taking<'_, '_> {
     }
 
     fn identity_provider(&mut self, id: &IdentityProviderId, row: &IdentityProvider) -> Result<Left, Error> {
-        // An empty id is no key, so the check comes first.
+        // An empty id cannot be a key of the store, so the id is checked first.
         if let Err(why) = check_identity_provider(id, row) {
             return Ok(Err(why.to_string()));
         }
@@ -54,7 +54,7 @@ impl Taking<'_, '_> {
         let left = self.add(id, row)?;
         if left.is_ok() {
             for remote in &row.remote_ids {
-                // A remote id that is twice in the list of one provider has one record.
+                // A remote id that is twice in the list of one provider has only one record.
                 self.put_new(&RemoteId(remote.clone()), &RemoteIdOwner { provider: id.clone() });
             }
         }

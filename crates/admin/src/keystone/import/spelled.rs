@@ -4,8 +4,8 @@ use super::{CloudRecord, ServiceRecord};
 use enfilade_facts::vocabulary::{DomainId, GroupName, IdBytes, NameInDomain, Realm, Userid};
 use std::collections::HashMap;
 
-/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept. Also the names of services,
-/// endpoints, endpoint groups and registered limits, in the form of the report.
+/// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept. The result also contains the
+/// names of services, endpoints, endpoint groups and registered limits, in the form of the report.
 pub(super) fn names_of(
     things: &[CloudRecord],
     domains: &HashMap<DomainId, Realm>,

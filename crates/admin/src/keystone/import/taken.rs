@@ -68,7 +68,7 @@ pub(super) fn has_other(
     Ok(view.list::<Service>(&[])?.iter().any(is_other))
 }
 
-/// What is known about the records before the import begins.
+/// The services and roles of the source, as far as they are known before the import begins.
 pub(super) struct Plan {
     /// The services of the source.
     pub(super) services: HashSet<ServiceId>,
