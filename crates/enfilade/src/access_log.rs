@@ -25,19 +25,19 @@ const GATHER: Duration = Duration::from_millis(4);
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
-    /// The maximum number of lines per second for failed logins, and for other events that any client can cause.
+    /// The maximum number of lines per second for failed logins. The same maximum applies separately to other events that any client can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
-    /// Notified when an event comes into the empty queue.
+    /// The writer waits here, and is notified when an event comes into the empty queue.
     begun: Condvar,
-    /// Held during a write, because lines must stay in order.
+    /// The lock is held during a write, because lines must stay in order.
     writing: Mutex<Writing>,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events without a line in the log: the queue was full, there were too many refusals, or the line could not be written.
+    /// The number of events without a line in the log. The queue was full, there were too many refusals, or the line could not be written.
     lost: u64,
     /// The second of the last event that any client can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),

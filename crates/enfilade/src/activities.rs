@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;
 
-/// The facts and the rules for passwords, with which users are locked and logins are recorded.
+/// The state that is needed to lock users and to record logins: the facts, and the rules for passwords.
 #[derive(Clone)]
 struct Activities {
     source: Arc<dyn Source>,

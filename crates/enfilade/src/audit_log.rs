@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The interval at which the thread checks for changes to write. If there are no such changes, the check reads only two atomic counters.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Starts a thread that writes each change after its commit. If no program reads standard error, only this thread waits.
+/// Starts a thread that writes each change after its commit. If the reader of standard error stops reading, only this thread waits.
 pub(crate) fn follow(source: &Arc<Lmdb>) -> std::io::Result<()> {
     let source = Arc::clone(source);
     std::thread::Builder::new().name("change-log".into()).spawn(move || {

@@ -92,7 +92,7 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     })
 }
 
-/// As [`of_server`], but `is_current` decides whether the mirrored records are current.
+/// Like [`of_server`], but `is_current` decides whether the mirrored records are current.
 pub(crate) fn reading_mirror(is_current: impl Fn(&Clocks) -> bool + Send + Sync + 'static) -> Clock {
     let ahead = Ahead::new();
     Arc::new(move || {
@@ -102,12 +102,12 @@ pub(crate) fn reading_mirror(is_current: impl Fn(&Clocks) -> bool + Send + Sync 
     })
 }
 
-/// The time at which the timer ends, in seconds since the epoch: in the year 4147. The timer never ends in practice. It is only needed because the
-/// kernel cancels it when the clock is set.
+/// The time at which the timer ends, in seconds since the epoch: in the year 4147. The timer never ends in practice. The timer is needed only because
+/// the kernel cancels it when the clock is set.
 const FAR_SECONDS: i64 = 1 << 36;
 
 /// Returns a function that counts how often the wall clock was set since the call of `sets`. When the clock is set, the kernel cancels each timer
-/// that waits for a time of day, and the next read of the timer returns an error. If no timer can be created, every call counts as a change.
+/// that waits for a time of day. The next read of such a timer returns an error. If no timer can be created, every call counts as a change.
 pub(crate) fn sets() -> ClockSets {
     let timer = timer().ok();
     // The timer is read and the change is counted under one lock. Otherwise a caller could get the old count after another caller got the new count.

@@ -179,8 +179,8 @@ fn act(home: &Home, command: Command, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a command does if there is no data directory. A command that only shows or changes something must not create an empty data directory, because
-/// the name may be mistyped.
+/// Whether a command creates the data directory if there is none. A command that only shows or changes something must not create an empty data
+/// directory, because the name may be mistyped.
 fn if_missing(command: &Command) -> IfMissing {
     match command {
         Command::Serve(_) | Command::Init => IfMissing::Create,
@@ -245,7 +245,7 @@ fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
 }
 
 /// Makes a change that may take rights away. Refuses a change that would leave no administrator who can log in. With `force` the change is made, and
-/// a warning says which administrator is missing.
+/// a warning says whether the server or the cloud has no administrator any more.
 fn keeping_administrators<T>(
     home: &Home,
     force: bool,

@@ -1,4 +1,4 @@
-//! Lets commands ask the running servers of a data directory about state that only the servers have, in memory.
+//! Lets commands ask the running servers of a data directory about state that exists only in the memory of the servers.
 //!
 //! Each server listens on a Unix socket in the directory `control`. The mode of the socket admits the owner of the data directory, and the group of
 //! `[facts] group`. A client sends one line of JSON, and the server answers with one line of JSON.
@@ -30,14 +30,14 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
-    /// The question which addresses and names are delayed or refused after failed logins.
+    /// Asks which addresses and names are delayed or refused after failed logins.
     Penalties,
-    /// The request to forget the failures of an address or a name, or all failures (`None`). The answer lists the addresses and names that were
+    /// Tells the server to forget the failures of an address or a name, or all failures (`None`). The answer lists the addresses and names that were
     /// delayed or refused.
     Clear(Option<String>),
-    /// The question at which addresses clients on this machine reach the server with HTTPS.
+    /// Asks at which addresses clients on this machine reach the server with HTTPS.
     Addresses,
-    /// The question which files the server may open, and which system calls it may make.
+    /// Asks which limits of files and of system calls the server has set ([`Confinement`]).
     Limits,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Penalised {
     pub(crate) subject: String,
     /// `refused`, or `delayed`.
     pub(crate) state: String,
-    /// Failures in the last minute.
+    /// The number of failures in the last minute.
     pub(crate) failures: u32,
     /// The time at which the delay or refusal ends, in seconds since the epoch.
     pub(crate) until: i64,
@@ -169,7 +169,7 @@ pub(crate) fn ask(data: &Path, question: &Question) -> anyhow::Result<Vec<Penali
 /// The addresses for HTTPS of every running server of the data directory, for clients on this machine.
 ///
 /// # Errors
-/// As [`ask`].
+/// Fails in the same cases as [`ask`].
 pub(crate) fn addresses(data: &Path) -> anyhow::Result<Vec<String>> {
     ask_all(data, &Question::Addresses)
 }
@@ -177,7 +177,7 @@ pub(crate) fn addresses(data: &Path) -> anyhow::Result<Vec<String>> {
 /// The limits of every running server of the data directory.
 ///
 /// # Errors
-/// As [`ask`].
+/// Fails in the same cases as [`ask`].
 pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
     ask_all(data, &Question::Limits)
 }

@@ -72,12 +72,13 @@ const PREPARED: [&str; 12] = [
     "tfa.json",
 ];
 
-/// Names of files that servers and commands write only if there is a store of facts. If one of them exists without a store, the store was lost.
+/// Names of files that servers and commands write only if there is a store of facts. If one of these files exists without a store, the store was
+/// lost.
 const OF_A_STORE: [&str; 7] =
     ["sessions", "last-used", "attempts", "tls-index", "backups.json", "initial-password", config::RECORD];
 
-/// Refuses the data directory of an earlier server if the store of facts is missing, because a new store would not contain the users, roles and
-/// revocations of that server.
+/// Refuses the data directory of an earlier server if the store of facts is missing. A new store would not contain the users, roles and revocations
+/// of that server.
 pub(crate) fn refuse_lost_store(data: &Path) -> anyhow::Result<()> {
     let rest = OF_A_STORE.iter().find(|name| !is_house(data) && data.join(name).exists());
     match rest {

@@ -45,7 +45,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             let mut problems = Vec::new();
             let is_followed = set.is_followed();
             if is_followed && !reads.load(Ordering::Relaxed) {
-                // The fleet followed the files of another member in the meantime.
+                // This machine is now the files member, and no server of this machine has read the files since then. The old mirror may contain an
+                // old state.
                 mirror = Mirror::new(set.clone());
             }
             // If there are several servers, only the mirror leader reads the files. The other servers read the updated facts from the store. In a

@@ -1,4 +1,5 @@
-//! The fleet of which this machine is a member: the connection to its log, and the source of the facts for a command or a server.
+//! The fleet of which this machine is a member. This module connects to the log of the fleet, and opens the source of the facts for a command or a
+//! server.
 
 use crate::config::Config;
 use crate::fleet_log::{log, name, wait_for};

@@ -59,8 +59,8 @@ pub(crate) struct Home {
     pub(crate) store: Arc<Lmdb>,
     pub(crate) facts: Facts,
     pub(crate) files: FileSet,
-    /// Whether a server of this machine reads the files. After the fleet got another files member, this is true only after that member has read the
-    /// files.
+    /// Whether a server of this machine reads the files. If this machine becomes the files member of its fleet, this is `false` until a server of
+    /// this machine has read the files once.
     pub(crate) reads_files: Arc<AtomicBool>,
     /// The reserved paths, which no datastore may contain.
     pub(crate) reserved: Arc<ReservedPaths>,
@@ -87,8 +87,8 @@ pub(crate) struct Installation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Create,
-    /// Like [`IfMissing::Create`]. Also creates the store if the data directory belongs to an earlier server and only its store is missing, because
-    /// the command will fill the store.
+    /// Like [`IfMissing::Create`]. Also creates the store if the data directory belongs to an earlier server and only its store is missing. The
+    /// command will fill the store.
     Refill,
     Refuse,
 }

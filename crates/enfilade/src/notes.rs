@@ -23,9 +23,9 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// Notified when a line comes into the empty queue.
+    /// The writer waits here, and is notified when a line comes into the empty queue.
     begun: Condvar,
-    /// Held by the thread that writes, because lines must stay in order.
+    /// The thread that writes holds this lock, because lines must stay in order.
     writing: Mutex<()>,
 }
 

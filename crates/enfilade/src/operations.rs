@@ -137,8 +137,8 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that removes old items from the trash of datastores, and old unfinished uploads. Each run removes a limited number of files, so that a large trash does not
-/// keep the disks busy for long.
+/// Starts a thread that removes old items from the trash of datastores, and old unfinished uploads. Each run removes a limited number of files, so
+/// that a large trash does not keep the disks busy for long.
 pub(crate) fn expire_items(faces: &Faces) -> anyhow::Result<()> {
     let faces = faces.clone();
     std::thread::Builder::new().name("trash".into()).spawn(move || {

@@ -94,8 +94,9 @@ pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     ))
 }
 
-/// The reason why this process cannot open a directory: the first directory on the path that the process may not enter, with its owner and mode. The
-/// last directory on the path must also be readable. `None` if no directory is the cause, or if this process sees that the path does not exist.
+/// The reason why this process cannot open a directory. The text names the first directory on the path that the process may not enter, with its owner
+/// and mode. The last directory on the path must also be readable. `None` if no directory is the cause, or if this process sees that the path does
+/// not exist.
 pub(crate) fn barrier(directory: &Path) -> Option<String> {
     let mut path: Vec<&Path> = directory.ancestors().collect();
     path.reverse();

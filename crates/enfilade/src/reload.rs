@@ -3,8 +3,8 @@
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
 //! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
 //!
-//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, also without a reload. A reload reads these files once more
-//! and logs their problems. These problems do not make the reload fail.
+//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. A reload reads these files once
+//! more and logs their problems. These problems do not make the reload fail.
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::{Check, Config};
@@ -77,8 +77,8 @@ fn exchange_all(
 /// numbers of its certificates.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
-/// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on,
-/// and the result contains their numbers. The configuration and the new certificates are read before anything is exchanged.
+/// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on.
+/// Then the result contains the numbers of these certificates. The configuration and the new certificates are read before anything is exchanged.
 fn configure(home: &Home, served: &Arc<Served>, limits: &Confinement) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;

@@ -221,8 +221,8 @@ fn own_names(named: &[String]) -> Vec<String> {
 }
 
 /// Makes the first certificate, if the directory of certificates does not exist. The directory is created under another name, and renamed when it is
-/// complete, because an empty directory after an interruption would make the next start fail. If the directory exists, makes the certificate again if
-/// needed.
+/// complete. Otherwise an interruption could leave an empty directory, and the next start would fail. If the directory exists, makes the certificate
+/// again if needed.
 pub(crate) fn make_own(
     data: &Path,
     place: &CertificatePlace,

@@ -96,12 +96,12 @@ impl KeysOfFleet {
     /// Gives the keys of this machine to all members.
     ///
     /// # Errors
-    /// As [`KeysOfFleet::change`].
+    /// Fails in the same cases as [`KeysOfFleet::change`].
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // If this machine has another key for the hashes of API tokens than the other members, no other member could decrypt the keys of this
-        // machine.
+        // The key for the hashes of API tokens encrypts the keys. If this machine has another such key than the other members, they could not decrypt
+        // the keys of this machine.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
@@ -164,8 +164,8 @@ impl KeysOfFleet {
         }
     }
 
-    /// Writes keys to the directory, and then stores their id and digest. After a crash between these two steps, or if two processes write at the
-    /// same time, the stored digest differs from the keys in the directory. Then [`KeysOfFleet::fetch`] repeats the steps.
+    /// Writes keys to the directory, and then stores their id and digest. A crash between these two steps, or two processes that write at the same
+    /// time, can leave a digest that differs from the keys in the directory. Then [`KeysOfFleet::fetch`] repeats the steps.
     fn install(&self, id: KeysId, keys: &KeyList) -> anyhow::Result<()> {
         let directory = self.keys.directory();
         self.keys.install(keys).with_context(|| {

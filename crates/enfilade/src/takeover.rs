@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// same time.
 const LOOKS: u32 = 10;
 
-/// Starts the thread. A server that is in no fleet needs none.
+/// Starts the thread. A server that is in no fleet needs no such thread.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     if home.facts.server.is_none() {
         return Ok(());
@@ -78,7 +78,7 @@ impl Members {
     }
 }
 
-/// What this member may take over.
+/// The datastores that this member may take over, and the results of its checks.
 struct Standby {
     /// The name of this member.
     own: String,
@@ -133,7 +133,8 @@ impl Standby {
     }
 }
 
-/// Checks that this machine can serve the content of a datastore, too. The error is the reason why it cannot.
+/// Checks that this machine can serve the content of a datastore that another member has served. The error is the reason why this machine cannot
+/// serve it.
 fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
     let read = |why: SourceError| why.to_string();
     let found = source

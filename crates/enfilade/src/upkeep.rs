@@ -21,7 +21,7 @@ pub(crate) fn audit(what: String) -> AuditRecord {
     AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds, request: None }
 }
 
-/// Upgrades the store, after a backup.
+/// Makes a backup of the store, and then upgrades the store.
 pub(crate) fn upgrade(older: Older) -> Result<(Plan, At), UpgradeError> {
     let mut progress = Progress::start("upgrading the facts");
     older.upgrade(&audit(String::new()), &mut |done, all| progress.show(done, all))

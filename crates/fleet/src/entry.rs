@@ -129,7 +129,7 @@ impl Body {
 pub(crate) struct Encoded {
     bytes: Vec<u8>,
     count: usize,
-    /// Whether a change comes from an edited file.
+    /// Whether at least one of the changes comes from an edited file.
     pub(crate) is_from_file: bool,
     /// The members that must have no registered process.
     pub(crate) absent_members: Vec<String>,
@@ -208,7 +208,7 @@ impl Stored {
         Revision(self.first.0.saturating_add(self.body.count().saturating_sub(1)))
     }
 
-    /// Reads an entry. The error is the reason why the bytes are no entry.
+    /// Reads an entry. The error says why the bytes are not a valid entry.
     pub(crate) fn open(key: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
         let (version, bytes) = bytes.split_first().ok_or("it is empty")?;
         if ![VERSION, VERSION_PARTS].contains(version) {

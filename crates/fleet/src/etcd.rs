@@ -21,7 +21,7 @@ const CALL: Duration = Duration::from_secs(1);
 /// How long one of several machines of etcd may take to answer. With this limit, a member can call two machines in sequence before its proof ends
 /// (after Δ).
 const TURN: Duration = Duration::from_millis(400);
-/// How often a silent connection is tested. etcd closes connections that test more often than every 5 s.
+/// How often a silent connection is tested. etcd closes a connection on which the client tests more often than every 5 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The largest answer, in bytes. It is enough for 100 entries of the log.
@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// A call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EtcdError {
-    /// No machine of etcd answered, or no majority of them works. It is not known whether the call was carried out.
+    /// No machine of etcd answered, or fewer than a majority of the machines work. It is not known whether the call was carried out.
     #[error(
         "etcd does not answer: {0}; check its addresses in enfilade.toml, the certificates if it uses TLS, and `etcdctl endpoint health`"
     )]
@@ -103,7 +103,7 @@ impl Etcd {
     }
 
     /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most` of them. If `end` is empty, only `key` is read. A
-    /// majority of etcd's machines must confirm the answer, so the answer contains every write that was acknowledged earlier.
+    /// majority of etcd's machines must confirm the answer. So the answer contains every write that etcd acknowledged before the read.
     pub(crate) async fn read(
         &self,
         key: Vec<u8>,

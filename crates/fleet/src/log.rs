@@ -1,4 +1,4 @@
-//! The log: adds an entry after the head, reads entries, and deletes old entries.
+//! The log: adds an entry after the head, reads entries, and deletes old entries. The rules with numbers are in docs/fleet-protocol.md.
 
 use crate::entry::{Body, CHANGES_BYTES_MAX, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
@@ -340,8 +340,8 @@ impl Log {
     /// [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
-    /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. No change was
-    /// made.
+    /// [`LogError::NeedsFormat`] if the format of the log is too old for the changes, [`LogError::TooLarge`], or when etcd does not answer. After an
+    /// error, no change was made.
     pub(crate) async fn encoded(&self, head: Head, changes: &[Change]) -> Result<Encoded, LogError> {
         let encoded = Encoded::new(changes);
         let is_large = encoded.entry_bytes() > ENTRY_BYTES_MAX;
@@ -356,7 +356,7 @@ impl Log {
         }
     }
 
-    /// Like [`Log::append`], with an id that no other entry has.
+    /// Like [`Log::append`], but the caller gives the id of the entry. No other entry has this id.
     pub(crate) async fn append_as(
         &self,
         id: EntryId,
@@ -426,7 +426,7 @@ impl Log {
                         _ => LogError::Conflict,
                     });
                 }
-                // This was the first attempt, and etcd refused it, so nothing was changed.
+                // etcd refused the first attempt, so nothing was changed.
                 Err(why @ EtcdError::Refused(_)) if tried == 0 => return Err(why.into()),
                 Err(_) => {}
             }

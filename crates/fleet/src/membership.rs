@@ -174,7 +174,7 @@ impl Log {
         }
     }
 
-    /// The name of the files member: the fleet follows its edited files.
+    /// The name of the files member: the member with the edited files that the fleet follows.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -184,10 +184,10 @@ impl Log {
     }
 
     /// Makes the member `name` the files member instead of `before`. `None` means no member. Between two files members there must be a time without a
-    /// files member, so that all earlier proofs end: Δ and a tenth of Δ ([`Log::delta`]).
+    /// files member, so that all earlier proofs end. This time is Δ and a tenth of Δ ([`Log::delta`]).
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if the fleet has no such member, [`LogError::FilesMoved`] if `before` is not the files member. When etcd does not
+    /// [`LogError::NotMember`] if the fleet has no member `name`, [`LogError::FilesMoved`] if `before` is not the files member, or when etcd does not
     /// answer.
     pub async fn move_files(&self, before: Option<&str>, name: Option<&str>) -> Result<(), LogError> {
         let value = |name: Option<&str>| name.unwrap_or_default().as_bytes().to_vec();
@@ -204,8 +204,9 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. From now on, its processes get no proof. Their registrations are deleted like the registrations of
-    /// all processes without a beat (rules 7 and 8). Until then, acknowledgements still wait for these processes (rule 5).
+    /// Takes the right to register from a member. From now on, its processes get no proof. Other members delete their registrations, as for all
+    /// processes without a beat (rules 7 and 8). Until a registration is deleted, acknowledgements still wait for its process (rule 5 of
+    /// docs/fleet-protocol.md).
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -218,7 +219,7 @@ impl Log {
         Ok(())
     }
 
-    /// Deletes the log and everything about the members.
+    /// Deletes the log and all records about the members.
     ///
     /// # Errors
     /// When etcd does not answer.

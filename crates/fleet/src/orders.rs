@@ -2,8 +2,8 @@
 //! the authority.
 //!
 //! ```text
-//! order/<name>             who orders the certificate with this file name, with a lease
-//! order-failed/<name>      how many attempts failed, and when the next one may begin
+//! order/<name>             the member that orders the certificate with this file name, with a lease
+//! order-failed/<name>      how many attempts failed, and when the next attempt may begin
 //! order-about/<name>       a text about the last success
 //! answer/<name>/<id>       the answer to a challenge, with the lease of the order
 //! answered/<member>        the ids of the answers that the member gives, with a lease
@@ -20,9 +20,10 @@ use std::collections::BTreeSet;
 pub const ORDER_SECONDS: i64 = 15;
 /// How long etcd keeps the list of the answers of a member, in seconds.
 const ANSWERED_SECONDS: i64 = 120;
-/// The greatest number of answers that members give at the same time. An authority accepts about 100 names in a certificate.
+/// The greatest number of answers that members give at the same time. A certificate needs one answer for each name, and an authority accepts about
+/// 100 names in a certificate.
 const ANSWERS_MAX: i64 = 256;
-/// The greatest size of an answer, in bytes: two words of base64.
+/// The greatest size of an answer, in bytes. An answer consists of at most two base64 texts.
 const ANSWER_BYTES_MAX: usize = 1024;
 
 /// The order of a certificate. This member has the order as long as it renews the order's lease.
@@ -142,7 +143,7 @@ impl Log {
         Ok(self.etcd().transact(vec![self.is_held(order)], vec![operation]).await?.is_some())
     }
 
-    /// Ends an order, and the answers to its challenges.
+    /// Ends an order. From then on, no member gives the answers to its challenges any more.
     ///
     /// # Errors
     /// When etcd does not answer. In this case, the order ends when its lease ends.

@@ -27,16 +27,16 @@ const STAGING_SECONDS: i64 = 60;
 const RENEW_EVERY: usize = 8;
 /// How many times a part is sent.
 const TRIES: u32 = 5;
-/// The number of keys of parts that are read at once. A log of the greatest size has fewer parts.
+/// The number of keys of parts that are read at once. Even a log of the greatest size has fewer parts.
 const KEYS_AT_ONCE: i64 = 4_096;
-/// The version of the form of a part.
+/// The version of the format of a part.
 const VERSION: u8 = 1;
 
 impl Log {
     /// Writes changes to etcd in parts. If the caller does not commit the changes, the caller must call [`Log::discard`], which deletes the parts.
     ///
     /// # Errors
-    /// [`LogError::TooLarge`], or when etcd does not answer. No change was made.
+    /// [`LogError::TooLarge`], or when etcd does not answer. After an error, no change was made.
     pub(crate) async fn stage(&self, encoded: Encoded) -> Result<Encoded, LogError> {
         let bytes = encoded.bytes();
         if bytes.len() > CHANGES_BYTES_MAX {
@@ -145,8 +145,8 @@ impl Log {
         Ok(Entry { id, first, state, changes })
     }
 
-    /// Deletes parts to which no entry of the log refers, and which no author is writing: the parts of deleted entries, and the parts of authors that
-    /// ended before they added the entry.
+    /// Deletes parts to which no entry of the log refers, and which no author is writing. These are the parts of deleted entries, and the parts of
+    /// authors that ended before they added the entry.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -188,8 +188,8 @@ impl Log {
         self.key("part", &format!("{}/{nth:02}", id.text()))
     }
 
-    /// The key of `large/<n>`. It has the same form as the key of an entry, so that the trimming of the log deletes the records `large/<n>` and the
-    /// entries up to the same number.
+    /// The key of `large/<n>`. It contains the number in the same form as the key of an entry. So the trimming of the log can delete the records
+    /// `large/<n>` and the entries up to the same number.
     pub(crate) fn large_key(&self, last: Revision) -> Vec<u8> {
         self.key("large", &format!("{:020}", last.0))
     }

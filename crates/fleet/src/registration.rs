@@ -1,10 +1,10 @@
-//! The processes of members that are registered in etcd, their beats, and the last change that each process has applied (rules 5 to 8 of
-//! docs/fleet-protocol.md).
+//! The registered processes of members in etcd, their beats, and the last change that each process has applied. The rules are in
+//! docs/fleet-protocol.md (rules 5 to 8).
 //!
 //! ```text
 //! member/<name>   a member, from its joining to its leaving (`membership.rs`)
-//! node/<id>       the incarnation of a process of a member; the id is the name of the member, a dot, and a number
-//! beat/<id>       the same incarnation, with a lease: etcd deletes this record when the process does not renew the lease
+//! node/<id>       the incarnation (random bytes of a registration) of a process of a member; the id is the name of the member, a dot, and a number
+//! beat/<id>       the beat: the same incarnation with a lease; etcd deletes this record when the process does not renew the lease
 //! applied/<id>    the number of the last change that the process has applied, with the same lease
 //! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
 //! reads/<id>      the newest format that the process reads, with the same lease
@@ -32,7 +32,7 @@ const RENEWALS_MAX: u32 = 100;
 /// A digest of the keys of sessions. Members with equal keys have equal digests.
 pub type KeysDigest = [u8; 8];
 
-/// How other members reach a process.
+/// The address and the certificate with which other members connect to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// The address of the process's listener for members.
@@ -50,7 +50,7 @@ pub struct About {
     pub host: String,
     /// The number of the process on the machine.
     pub pid: u32,
-    /// How other members reach the process; `None` if they cannot reach it.
+    /// The address and the certificate of the process for other members; `None` if other members cannot connect to it.
     pub reach: Option<Reach>,
 }
 
@@ -105,6 +105,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
 /// The registration of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
+    /// Random bytes that identify this registration. If the process registers again, it gets another incarnation.
     pub(crate) incarnation: [u8; 16],
     lease: i64,
 }
@@ -180,7 +181,7 @@ impl Log {
         }
     }
 
-    /// Ends the registration of a process that no longer grants anything.
+    /// Ends the registration of a process. The process must not grant requests any more.
     pub(crate) async fn deregister(&self, id: &str, registration: &Registration) -> Result<(), LogError> {
         let keys = ["node", "beat", "applied", "about", "reads", "keys"];
         let operations = keys.map(|table| delete(self.key(table, id), Vec::new())).to_vec();
@@ -189,7 +190,8 @@ impl Log {
         Ok(())
     }
 
-    /// Renews the beat of a process. If the beat does not exist any more, the next question for a proof finds this out.
+    /// Renews the beat of a process. If the beat does not exist any more, this call succeeds, and the next question for a proof reports the missing
+    /// beat.
     pub(crate) async fn renew(&self, registration: &Registration) -> Result<(), LogError> {
         self.etcd().renew(registration.lease).await?;
         Ok(())
@@ -318,8 +320,8 @@ impl Log {
         Ok(reports.into_iter().map(|(_, applied)| applied).min().unwrap_or(Some(Revision(u64::MAX))))
     }
 
-    /// The registered processes that have not reported that they applied a change of the log. Other processes need not be waited for: a process that
-    /// registers after this call gets the change before its first proof, and a process that is no longer registered has no proof.
+    /// The registered processes that have not reported that they applied a change of the log. The caller need not wait for other processes. A process
+    /// that registers after this call gets the change before its first proof. A process that is no longer registered has no proof.
     pub(crate) async fn lacking(&self, change: Revision) -> Result<Vec<String>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().filter(|(_, applied)| *applied < Some(change)).map(|(id, _)| id).collect())

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 /// The speeds of the clocks of two machines differ by at most one part in this number.
 pub(crate) const DRIFT: u32 = 1_000;
-/// The largest change that may use the space that is kept for the records of edited files, in bytes.
+/// The size of the largest change that may use the disk space reserved for the records of edited files, in bytes.
 const SMALL_BYTES_MAX: usize = 1 << 20;
 /// How often the reports in etcd are read while a change is not acknowledged. Usually a report arrives sooner over a connection or a watch.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -71,8 +71,8 @@ pub enum ReplicaError {
 }
 
 impl ReplicaError {
-    /// Whether the cause is in the log or in the store of this member. With such an error, etcd answers, but the member shows no facts until the
-    /// cause is corrected.
+    /// Whether the cause of the error is in the log or in the store of this member. With such an error, etcd answers, but the member shows no facts
+    /// until the cause is corrected.
     pub(crate) fn is_of_this_member(&self) -> bool {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
@@ -138,7 +138,8 @@ impl Replica {
                 }
                 self.apply(std::mem::take(&mut next), head.at.revision).await?;
             } else if at.revision > head.at.revision {
-                // A change is applied only after it was added to the log. So the log contains this change now, unless the log lost changes.
+                // A change is applied only after it was added to the log. So a head that is read now is not older than the store, unless the log lost
+                // changes.
                 head = self.log.head().await?;
                 if at.revision > head.at.revision {
                     return Err(LogError::Older { log: head.at.revision, store: at.revision }.into());
@@ -188,7 +189,7 @@ impl Replica {
         made
     }
 
-    /// As [`Replica::commit`]. `encoded` receives the encoded change, which is the same for each attempt.
+    /// Makes the change for [`Replica::commit`]. `encoded` receives the encoded change, which is the same for each attempt.
     async fn commit_encoded(
         &self,
         change: &Change,
@@ -218,7 +219,7 @@ impl Replica {
                 Ok::<_, CommitError>((view.at(), digest(view)?, state))
             };
             let (at, before, state) = self.store.read(look)??;
-            // A member with wrong records must not add changes. Otherwise the records of the other members would differ from the digests in the log,
+            // A member with wrong records must not add changes. If it did, the records of the other members would differ from the digests in the log,
             // and these members would refuse requests.
             if at == head.at && before != head.state {
                 return Err(refused(ReplicaError::Differs { change: at.next().revision }));
@@ -272,7 +273,7 @@ impl Replica {
     }
 
     /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). The store of this member has the change
-    /// already. `own` is the id of this process, which is not waited for.
+    /// already. `own` is the id of this process. The function does not wait for this process.
     pub(crate) async fn acknowledged(
         &self,
         Made { at, lacking, delta, .. }: Made,

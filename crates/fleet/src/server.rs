@@ -1,4 +1,4 @@
-//! The source of facts of a server that is a member of a fleet. The source shows facts only while the server can prove that these facts are current.
+//! The source of facts of a server in a fleet. It shows facts only while the server can prove that they are current (rules: docs/fleet-protocol.md).
 
 use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
@@ -32,7 +32,7 @@ const REAP_TICKS: u32 = 5;
 const TRIM_TICKS: u32 = 50;
 /// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// The same limit for a log of few changes: twice the size of the largest change, so that a member still finds this change after a short
+/// The same limit for a log of few changes. It is twice the size of the largest change, so a member still finds this change after a short
 /// interruption.
 const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
 /// A log with at most this number of changes counts as a log of few changes.
@@ -53,7 +53,7 @@ pub struct Numbers {
     pub proof_millis: Option<u64>,
     /// The number of changes of the log that were not applied here when etcd answered the last question.
     pub behind: u64,
-    /// How often a reader got no facts because there was no proof.
+    /// The number of reads that got no facts because there was no proof.
     pub refused: u64,
     /// The number of changes of this server that were acknowledged.
     pub acknowledged: u64,
@@ -164,7 +164,7 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The time since a proof last reported that a process of the fleet follows the edited files, in milliseconds; `None` if no proof reported this.
+    /// The milliseconds since the last proof that reported that a process of the fleet follows the edited files; `None` if no proof reported this.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
@@ -222,7 +222,7 @@ impl Server {
 
     /// Ends the membership of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
-        // Without a sender, the thread ends after its present change.
+        // Without a sender of orders, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -535,7 +535,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes.
+    /// Deletes the registrations of processes without a beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes.
     async fn reap(&mut self, delta: u64) -> Result<(), ReplicaError> {
         let (found, delta) = (self.replica.log().silent().await?, delta.max(self.state.delta));
         // The clock is read after the answer. So a beat that is missing in the answer vanished before this time.

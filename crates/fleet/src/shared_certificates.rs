@@ -1,5 +1,5 @@
-//! The certificates that all members serve. These certificates are not facts, are not in the log, and are no condition of a proof: if a member cannot
-//! use one of the certificates, the member still grants requests, but does not serve this certificate. The certificates in etcd are encrypted, and
+//! The certificates that all members serve. These certificates are not facts, and are not in the log. A proof does not depend on them: if a member
+//! cannot use one of the certificates, it still grants requests, but does not serve this certificate. The certificates in etcd are encrypted, and
 //! this crate does not decrypt them.
 //!
 //! ```text
@@ -94,8 +94,8 @@ impl Log {
     }
 
     /// Adds, replaces or removes (`None`) a certificate, if `before` is still the newest set. `id` is the identifier of the set after the change. If
-    /// an order is given, the call also records its success with a text about it, and changes nothing if this member no longer has the order. Returns
-    /// whether the change was made.
+    /// an order is given, the call also records the success of the order, with a text about it. If this member no longer has the order, the call
+    /// changes nothing. Returns whether the change was made.
     ///
     /// # Errors
     /// [`LogError::NotMember`], [`LogError::TooManyCertificates`], [`LogError::TooLarge`], or when etcd does not answer.

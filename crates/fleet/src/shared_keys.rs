@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sessions/id       the id of the newest keys
-//! sessions/sealed   these keys
+//! sessions/sealed   the newest keys, encrypted
 //! keys/<id>         a digest of the keys that a process uses (`registration.rs`)
 //! ```
 

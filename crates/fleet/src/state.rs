@@ -1,4 +1,4 @@
-//! The state that a server shares with its thread: until when the copy of the facts is current, and which keys of sessions the process uses.
+//! The state that a server shares with its thread: the proof that the copy of the facts is current, and the keys of sessions that the process uses.
 
 use crate::files_member::FilesMember;
 use crate::log::Head;
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 /// still; docs/fleet-protocol.md describes the consequences.
 pub type BootClock = fn() -> u64;
 
-/// What the thread of a server reports about the copy of the facts, and what the server demands from the thread.
+/// The data that the thread of a server reports about the copy of the facts, and the requests of the server to the thread.
 #[derive(Default)]
 pub(crate) struct State {
     /// How long a proof counts (Δ), in milliseconds.

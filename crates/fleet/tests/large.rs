@@ -53,7 +53,7 @@ fn keys(server: &Server, table: &str) -> Vec<String> {
     server.keys(&format!("/house/{table}/"))
 }
 
-/// All members apply a large change, also a member that joins later. When the log is trimmed, the parts of the change are deleted.
+/// All members apply a large change. A member that joins later applies it, too. When the log is trimmed, the parts of the change are deleted.
 #[test]
 fn a_large_change_is_applied_by_all() {
     let server = Server::start();

@@ -29,7 +29,7 @@ fn member(server: &Server, store: Arc<dyn Source>) -> Member {
     member
 }
 
-/// A new member, which need not become current.
+/// A new member. This function does not wait until the member is current.
 fn member_of(server: &Server, prefix: &str, store: Arc<dyn Source>) -> Member {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     // Names of equal length are listed in the order of their numbers.
@@ -290,7 +290,7 @@ fn processes_of_one_machine_share_a_store() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// The error must not say that a correct member is not a member.
+/// One of the two commands fails. Its error must not say that the machine is not a member.
 #[test]
 fn two_commands_that_move_the_files_at_once_are_told_apart() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -363,7 +363,8 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     assert_eq!(second.numbers().acknowledged, 1);
 }
 
-/// If this member added a change, the records of the other members would differ from the digest in the log, and these members would refuse requests.
+/// If this member added a change, the records of the other members would differ from the digest in the log. Then the other members would refuse
+/// requests.
 #[test]
 fn a_member_that_made_a_change_wrongly_adds_none() {
     let server = Server::start();

@@ -21,7 +21,7 @@ const NTACL: &str = "security.NTACL";
 const REPORT_FID: u32 = 0x200;
 /// Requests the unique id of a mount (linux/stat.h, from Linux 6.8 on). The kernel never uses such an id again.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
-/// The number of connections that wait to be accepted by the server.
+/// The maximum number of connections that wait until the server accepts them.
 const BACKLOG: i32 = 1024;
 /// The maximum number of mounts of one connection. A server opens a connection for each mount.
 const MOUNTS_MAX: usize = 64;
@@ -45,8 +45,9 @@ impl Acting {
     /// Carries out a request. If the request asks for a descriptor, returns the descriptor.
     ///
     /// # Errors
-    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values, `EXDEV` if the file is not in the mount of a root,
-    /// `EBADMSG` if the ACL is not well formed, `EACCES` if the server may not give a file to this owner, or may not listen on this port.
+    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values. `EXDEV` if the file is not in the mount of a root.
+    /// `EBADF` if a file was opened with `O_PATH`. `ENOTDIR` if a root is not a directory, `ENFILE` if the connection has too many mounts. `EBADMSG`
+    /// if the ACL is not well formed. `EACCES` if the server may not give this file to this owner, or may not listen on this port.
     pub fn act(
         &mut self,
         request: &Request<'_>,
@@ -100,12 +101,12 @@ impl Acting {
         }
     }
 
-    /// A server may give away only files that it made itself, and not to the user or group `root`. Otherwise, a server under an attacker's control
-    /// could give away files of other owners.
+    /// Changes the owner and group of a file. A server may give away only files that it owns, and not to the user or group `root`. Without this rule,
+    /// a server under an attacker's control could give away files of other owners.
     fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
         let found = self.file(file)?;
         let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;
-        // -1 means that the kernel does not change the owner or group.
+        // The value -1 would tell the kernel to keep the present owner or group.
         let is_meant = ![uid, gid].iter().any(|id| [0, u32::MAX].contains(id));
         if found.st_uid != self.user || !is_plain || !is_meant {
             return Err(Errno::ACCESS);
@@ -145,7 +146,7 @@ impl Acting {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket =
             socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-        // The server sets the same option: with it, a port can be used again at once after the previous server has ended.
+        // The server also sets this option for its own sockets. With it, a port can be used again at once after the previous server has ended.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, address)?;
         listen(&socket, BACKLOG)?;

@@ -78,7 +78,7 @@ impl Connection {
 /// mount, if the kernel has unique ids.
 ///
 /// # Errors
-/// As [`Connection::ask`].
+/// The same errors as of [`Connection::ask`].
 pub fn ask_below(
     root: BorrowedFd<'_>,
     mount: Option<u64>,
@@ -94,7 +94,8 @@ pub fn ask_below(
         (Some(connection), Some(Err(Errno::XDEV))) => connection,
         (_, Some(Err(why))) if !is_unreachable(why) => return Err(why),
         (_, Some(Ok(_))) => return Ok(()),
-        // There is no connection yet, or the helper was restarted. Every request can be sent again.
+        // There is no connection yet, or the helper was restarted. A new connection is opened. It is safe to send a request again, because every
+        // request can be carried out twice.
         _ => Arc::new(Connection::open()?),
     };
     connection.ask(&Request::Root, Some(root))?;
@@ -105,7 +106,7 @@ pub fn ask_below(
 /// A listening socket on an address with a port below 1024.
 ///
 /// # Errors
-/// As [`Connection::ask`].
+/// The same errors as of [`Connection::ask`].
 pub fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     Connection::open()?.ask(&Request::Listen(address), None)?.ok_or(Errno::PROTO)
 }

@@ -18,7 +18,7 @@ The helper of an Enfilade server: it has the capabilities that the server needs.
   --port    a port below 1024 on which the server may listen; by default 80 and 443
   --socket  the path of the socket; by default, the service manager passes the socket
 ";
-/// The number of connections that wait to be accepted.
+/// The maximum number of connections that wait until the helper accepts them.
 const BACKLOG: i32 = 16;
 
 struct Options {

@@ -22,8 +22,8 @@ struct Args {
 /// followed. If a file system is mounted on the entry, the attribute of the mounted root is read.
 ///
 /// # Errors
-/// As getxattr(2): `ENODATA` if the entry has no such attribute, `ERANGE` if the attribute is larger than `value`. `ENOSYS` before
-/// Linux 6.13.
+/// The errors of getxattr(2): `ENODATA` if the entry does not have the attribute, `ERANGE` if the attribute is larger than `value`. Before Linux
+/// 6.13, the error is `ENOSYS`.
 #[expect(unsafe_code, reason = "a system call with pointers as arguments")]
 pub fn getxattrat(
     directory: BorrowedFd<'_>,
@@ -33,8 +33,8 @@ pub fn getxattrat(
 ) -> io::Result<usize> {
     let size = u32::try_from(value.len()).unwrap_or(u32::MAX);
     let args = Args { value: value.as_mut_ptr() as u64, size, flags: 0 };
-    // SAFETY: both names end with a zero byte. `args` is as long as the last argument says. The kernel writes at most `size` bytes to
-    // `value`, and `value` has at least `size` bytes. All of these are borrowed until the call returns.
+    // SAFETY: both names end with a zero byte. The last argument is the length of `args`. The kernel writes at most `size` bytes to `value`, and
+    // `value` has at least `size` bytes. All of these are borrowed until the call returns.
     let read = unsafe {
         libc::syscall(
             GETXATTRAT,

@@ -18,7 +18,7 @@ const RENEW: Duration = Duration::from_secs(3);
 /// How long an order waits for members that do not send its answers yet.
 const ANSWERED_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
-/// How long an order tries to store its certificate. The order ends earlier if another member has the order.
+/// How long an order tries to store its certificate. The attempts end earlier if another member has taken the order.
 const STORE_MAX: Duration = Duration::from_secs(60);
 /// The maximum wait after a failure, with a reserve, in seconds.
 const WAIT_MAX: i64 = 7 * 3600;
@@ -42,7 +42,7 @@ pub(super) struct OfFleet {
 pub(super) struct Taken<'f> {
     fleet: &'f OfFleet,
     order: Order,
-    /// How many attempts of all members failed after the last success.
+    /// The number of failed attempts of all members since the last success.
     pub(super) failures: usize,
 }
 

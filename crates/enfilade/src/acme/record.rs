@@ -6,7 +6,7 @@ use crate::{output, self_made};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The last certificate for the servers of this data directory, and the last failure.
+/// The last certificate that a server of this data directory obtained, or that it got from its fleet, and the last failure.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Record {

@@ -20,8 +20,8 @@ const EVERY: i64 = 24 * 3600;
 const AFTER_FAILURE: i64 = 600;
 /// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// If no process has written to a temporary file for this many seconds, the server removes the file, because the process that wrote it has most
-/// likely ended.
+/// If no process has written to a temporary file for this many seconds, the server removes the file. The process that wrote the file has most likely
+/// ended.
 const ABANDONED: i64 = 24 * 3600;
 /// The beginning of the name of each temporary file that this program writes.
 const TEMPORARY: &str = ".enfilade-";
@@ -99,8 +99,7 @@ impl Record {
         self.made.last().map(|last| last.file.as_path()).filter(|file| is_gone(file))
     }
 
-    /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, a backup is due soon, because the last backup in the
-    /// record is lost.
+    /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, this backup is lost, and the next backup is due soon.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }

@@ -402,8 +402,8 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// Describes the effect on connections while the files cannot be read. A certificate without its key in memory can be served only while its file can
-/// be read.
+/// Describes which connections still work while the files cannot be read. A certificate without its key in memory can be served only while its file
+/// can be read.
 fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
     let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
     let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();
@@ -441,8 +441,8 @@ impl Watched {
         Ok(Watched { directories, links, watch })
     }
 
-    /// Whether `files` are still in the watched directories, and the links in these directories lead to the same files as at the beginning of the
-    /// watch.
+    /// Whether this watch still covers `files`: the directories are the watched directories, and their links lead to the same files as at the
+    /// beginning of the watch.
     pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
         let directories = files.directories();
         self.directories == directories && self.links == links_of(&directories)

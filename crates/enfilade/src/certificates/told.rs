@@ -1,5 +1,5 @@
-//! The texts of messages about the directory or crt-list of the certificates, and about certificates that cannot be used or may not work for all
-//! clients.
+//! The texts of messages about the directory or crt-list of the certificates, and about certificates with problems. Some certificates cannot be used,
+//! and others may not work for all clients.
 
 use crate::config::Tls as TlsConfig;
 use crate::{output, self_made};

@@ -15,7 +15,7 @@ use enfilade_keystone::{access_key, ec2_id};
 use enfilade_sources::files::issued::{IssuedBy, IssuedSession};
 use serde_json::{Value, json};
 
-/// Each kind of credential or trust with which a user can log in: the key in JSON, the name in the singular, and the name in the plural.
+/// The kinds of credentials and trusts with which a user can log in. Each kind has a key in JSON, a name in the singular, and a name in the plural.
 pub(super) const KINDS: [(WayKind, &str, &str, &str); 9] = [
     (WayKind::Password, "passwords", "password", "passwords"),
     (WayKind::ApiToken, "api_tokens", "API token", "API tokens"),
@@ -48,8 +48,8 @@ pub(super) fn name_access_keys(home: &Home, ways: &mut [Way]) -> anyhow::Result<
     Ok(())
 }
 
-/// The access key with which clients log in. `None` if the id is not the digest of the access key in the blob, because a client can change the blob
-/// but not the id.
+/// The access key with which clients log in. `None` if the id is not the digest of the access key in the blob. This is possible, because a client can
+/// change the blob but not the id.
 fn login_key(id: &BlobId, row: &Blob) -> Option<String> {
     access_key(&row.blob).filter(|access| ec2_id(access) == *id)
 }
@@ -58,7 +58,7 @@ fn login_key(id: &BlobId, row: &Blob) -> Option<String> {
 pub(super) type Judged = (Way, Option<String>);
 
 /// Checks whether each credential and trust works now. A trust from another user works only if the trustee can log in with a password, or has a
-/// session from a login without a lent credential.
+/// session that is not lent.
 pub(super) fn judged(
     home: &Home,
     judge: &Judge,

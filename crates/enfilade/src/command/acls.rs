@@ -112,7 +112,7 @@ fn set(
     json: bool,
 ) -> anyhow::Result<()> {
     let ctx = home.change_context();
-    // If the present ACL cannot be read, it is replaced, too. So errors are ignored here.
+    // An ACL that cannot be read is also replaced. So an error of this read is ignored.
     let before = enfilade_admin::get_acl(&ctx, datastore, path).ok().and_then(|acl| acl.lines);
     let place = enfilade_admin::set_acl(&ctx, datastore, path, acl)?;
     let now = enfilade_admin::get_acl(&ctx, datastore, path)?;

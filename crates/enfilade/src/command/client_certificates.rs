@@ -7,13 +7,13 @@ use crate::output;
 /// The connections on which a client certificate is used, for messages.
 pub(super) const ONLY_WHERE: &str = "only where a line of the crt-list asks for client certificates";
 
-/// The further check of a line that requests client certificates, for messages.
+/// A text for messages: the line of the crt-list must also accept the certificate.
 pub(super) const AND_ACCEPTS: &str = ", and accepts this certificate (`ca-file`, `crl-file`)";
 
 /// The reason why no client can present a certificate, for messages.
 pub(super) const NOBODY_ASKS: &str = "no line of a crt-list asks for client certificates";
 
-/// The advice how the operator makes the server request client certificates, for messages.
+/// Advice for messages: how the operator makes the server request client certificates.
 pub(super) const ASK: &str =
     "add `verify optional ca-file FILE` to a line of the crt-list (`[tls] crt_list`)";
 

@@ -270,8 +270,8 @@ fn as_servers_see(home: &Home) -> ReservedPaths {
     ReservedPaths::new(Reserved { openable, ..home.reserved_by(&home.config) })
 }
 
-/// A text about a new datastore. It says whether the directory was made. For entries that the directory already had, it says what decides about
-/// access.
+/// A text about a new datastore. The text says whether the directory was made. If the directory already had entries, the text also says which rules
+/// decide about access to the entries.
 fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -> String {
     if !existed {
         let is_made = Path::new(path).exists();

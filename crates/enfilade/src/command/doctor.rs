@@ -398,7 +398,7 @@ fn attempts(data: &Path) -> Finding {
     }
 }
 
-/// For each file that people edit: the last revision at which it was good, and when a server last looked at it.
+/// A finding for each file that people edit: the last revision at which the file was good, and when a server last looked at the file.
 fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
@@ -406,7 +406,7 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not checked by a server since the machine started".to_owned(),
     };
-    // In a fleet, this command does not read the edited files: the server of the files member reads the files, and the changes go through the log.
+    // In a fleet, this command does not read the edited files. The server of the files member reads the files, and the changes go through the log.
     if !lmdb.is_replica()
         && let Err(why) = crate::look::look(lmdb, lmdb, &mut Mirror::new(set.clone()))
     {
@@ -520,8 +520,8 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     }
 }
 
-/// Warnings about roles in the API of Proxmox and in `acl.cfg`. Both accept names that do not exist. There is a warning for each datastore that does
-/// not exist and on which roles are assigned, and for each user, token or group in `acl.cfg` that does not exist.
+/// Warnings about role assignments with names that do not exist. The API of Proxmox and `acl.cfg` accept such names. There is a warning for each
+/// missing datastore on which roles are assigned, and for each missing user, token or group in `acl.cfg`.
 fn roles(lmdb: &Lmdb) -> Vec<Finding> {
     let found =
         enfilade_admin::list_roles(lmdb).and_then(|rows| Ok((rows, enfilade_admin::list_datastores(lmdb)?)));

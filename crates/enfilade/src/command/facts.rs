@@ -320,7 +320,7 @@ fn open_to_overwrite(
     }
 }
 
-/// Whether the files of this store are the cause of the error. Then a new store in the same place can be opened.
+/// Whether the files of this store are the cause of the error. If they are the cause, a new store in the same place can be opened.
 fn is_of_this_store(why: &OpenError) -> bool {
     matches!(
         why,

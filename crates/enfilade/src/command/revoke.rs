@@ -503,7 +503,7 @@ fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
         .collect()
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins texts in the forms `a`, `a and b`, and `a, b and c`.
 fn joined(parts: &[String]) -> String {
     match parts.split_last() {
         Some((last, [])) => last.clone(),

@@ -115,7 +115,7 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
                 &json!({ "tokenid": tokenid, "left_as_it_is": left, "revision": at.revision.0 }),
             );
         } else if token.is_none() {
-            // With --all, tokens that need no upgrade are not printed.
+            // With `--all`, tokens that need no upgrade are not printed.
         } else if let Some(why) = left {
             output::line(&format!("{tokenid} not changed: {why}"));
         }

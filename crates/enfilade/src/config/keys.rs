@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub(crate) enum Effect {
     /// The change takes effect with the next SIGHUP.
     Reload,
-    /// After a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
+    /// The change takes effect after a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
     Restart,
 }
 

@@ -30,7 +30,7 @@ impl TryFrom<String> for UrlOrigin {
         let authority = text.strip_prefix("https://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
         let authority = authority.ok_or_else(wrong)?;
         let host = HostName::of_authority(authority).ok_or_else(wrong)?;
-        // Browsers leave out the usual port.
+        // Browsers leave out the usual port 443.
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         Ok(UrlOrigin(match port.filter(|port| *port != 443) {
             Some(port) => format!("https://{host}:{port}"),

@@ -74,7 +74,7 @@ expected! {
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
     Trusted: "addresses, networks, and `unix` for the Unix socket of `plain_listen`, such as `[\"10.0.0.0/8\", \"unix\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
-    // The sample is not a valid recipient. A person may only remove the `#`. With a valid sample, the backups would then be encrypted for a stranger.
+    // The sample is not a valid recipient. If a person only removed the `#` before a valid sample, the backups would be encrypted for a stranger.
     Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,

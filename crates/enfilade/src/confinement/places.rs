@@ -25,8 +25,9 @@ use std::time::Duration;
 /// set.
 const VERSION: ABI = ABI::V7;
 
-/// Files of the system that the server and the C library read: accounts, names of hosts, certificate authorities, time zones, libraries, and the
-/// files about this process in /proc. The files of other processes in /proc stay closed, because Landlock also forbids tracing other processes.
+/// Files of the system that the server and the C library read. They contain accounts, names of hosts, certificate authorities, time zones and
+/// libraries. The files about this process in /proc are among them. The files of other processes in /proc stay closed, because Landlock also forbids
+/// tracing other processes.
 const SYSTEM: [&str; 14] = [
     "/etc",
     "/usr",
@@ -161,7 +162,8 @@ impl Places {
             rules = rules.handle_access(AccessNet::ConnectTcp)?;
         }
         rules = rules.scope(Scope::Signal)?;
-        // Only older service managers use a socket without a file for messages of their services.
+        // Only older service managers receive the messages of their services on an abstract socket, whose name begins with `@`. The rule would forbid
+        // this socket.
         if !std::env::var("NOTIFY_SOCKET").is_ok_and(|socket| socket.starts_with('@')) {
             rules = rules.scope(Scope::AbstractUnixSocket)?;
         }
@@ -208,7 +210,7 @@ enum Use {
     Other,
 }
 
-/// The rules that were made until now.
+/// The rules that were added so far, and the directories for which they were added.
 struct Made {
     rules: RulesetCreated,
     openable: BTreeSet<Identity>,

@@ -21,7 +21,7 @@ const ALLOWED: &[libc::c_long] = calls! {
     SYS_mlock SYS_mlock2 SYS_mremap SYS_munlock SYS_munmap SYS_prctl SYS_restart_syscall SYS_rseq SYS_sched_getaffinity SYS_sched_getparam
     SYS_sched_getscheduler SYS_sched_yield SYS_set_robust_list SYS_set_tid_address SYS_clock_getres SYS_clock_gettime SYS_clock_nanosleep
     SYS_getitimer SYS_gettimeofday SYS_nanosleep SYS_setitimer SYS_timerfd_create SYS_timerfd_gettime SYS_timerfd_settime SYS_times
-    // Signals. With Landlock, only signals to this process.
+    // Signals. Landlock permits signals only to this process.
     SYS_kill SYS_pidfd_open SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigreturn SYS_rt_sigsuspend SYS_rt_sigtimedwait
     SYS_sigaltstack SYS_signalfd4 SYS_tgkill SYS_tkill
     // Information about the process and the machine.
@@ -68,7 +68,7 @@ const ENDING: &[libc::c_long] = calls! {
     // Mounts and namespaces.
     SYS_chroot SYS_fsconfig SYS_fsmount SYS_fsopen SYS_mount SYS_mount_setattr SYS_move_mount SYS_open_by_handle_at SYS_open_tree SYS_pivot_root
     SYS_setns SYS_umount2 SYS_unshare
-    // Other users.
+    // Calls that change the user or the groups of the process.
     SYS_setfsgid SYS_setfsuid SYS_setgid SYS_setgroups SYS_setregid SYS_setresgid SYS_setresuid SYS_setreuid SYS_setuid
 };
 
@@ -104,8 +104,8 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     let rule = |conditions| SeccompRule::new(conditions);
     let equals =
         |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value.unsigned_abs().into());
-    // Landlock checks only the ports of TCP sockets. It does not check the ports of MPTCP, SCTP and SMC, and not a connection that `MSG_FASTOPEN`
-    // makes.
+    // Landlock checks only the ports of TCP sockets. It does not check the ports of MPTCP, SCTP and SMC, or a connection that `MSG_FASTOPEN` makes.
+    // So these rules do not allow them.
     let mut sockets = vec![rule(vec![equals(0, libc::AF_UNIX)?])?];
     for family in [libc::AF_INET, libc::AF_INET6] {
         for protocol in [libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::IPPROTO_UDP] {

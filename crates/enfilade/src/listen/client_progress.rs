@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// The progress of an unauthenticated connection.
 #[derive(Debug)]
 pub(crate) struct ClientProgress {
-    /// The connection is authenticated, or it has ended.
+    /// Whether the connection is authenticated or has ended.
     pub(super) is_known: AtomicBool,
     progress: Mutex<Progress>,
     cut: Notify,

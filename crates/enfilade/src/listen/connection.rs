@@ -324,9 +324,9 @@ async fn validate(mut start: StartHandshake<TcpStream>, answers: Arc<Answers>, n
 const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
 
-/// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases: a record of
-/// another type, and a ClientHello that is too long for the library. In these two cases this function sends the alert. Then this function discards
-/// further input, because otherwise the client might not get the alert.
+/// Ends a connection that did not begin with a usable ClientHello. The TLS library has already sent an alert, except in two cases. The first case is
+/// a record of another type. The second case is a ClientHello that is too long for the library. In these two cases this function sends the alert.
+/// Then this function discards further input, because otherwise the client might not get the alert.
 async fn hang_up(mut stream: TcpStream, why: &io::Error) {
     use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
     let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {

@@ -1,6 +1,6 @@
-//! Finds malformed fields in HTTP/2 header blocks that the HTTP library accepts without an error: a fragment in `:path` (the library drops the
-//! fragment), an empty `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Only the name and the length of each field are parsed. A
-//! string is decoded only to get its length, or to find a `#`.
+//! Finds malformed fields in HTTP/2 header blocks that the HTTP library accepts without an error (RFC 9113 §8.3). The cases are a fragment in
+//! `:path`, an empty `:scheme`, and pseudo-header fields in trailers. The library drops the fragment. Only the name and the length of each field are
+//! parsed. A string is decoded only to get its length, or to find a `#`.
 
 use super::huffman::Text;
 use std::collections::VecDeque;

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Heads(Mutex<Follower>);
 
 impl Heads {
-    /// `malformed` is set when a trailer section is malformed. Then the body must not be treated as complete.
+    /// Follows a new connection. When a trailer section is malformed, this follower sets `malformed`. Then the body must not be treated as complete.
     pub(super) fn new(malformed: Arc<Malformed>) -> Self {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }

@@ -1,5 +1,5 @@
-//! Detects connections without progress. If the peer of a connection does not read its response, or sends no request, the connection is closed, and
-//! the resources of the connection are freed.
+//! Detects connections without progress. If the peer of a connection does not read its response, or sends no request, the server closes the
+//! connection. Closing it frees its resources.
 //!
 //! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows the progress of the response. On HTTP/2 a client may
 //! stop reading one stream while it reads other streams. So the bytes of each response are counted, and a response without progress is dropped. The

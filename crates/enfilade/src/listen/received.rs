@@ -49,7 +49,7 @@ pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,
     client: Arc<ClientProgress>,
-    /// Held while the body waits for more bytes.
+    /// The guard that counts the request as waiting. It exists while the body waits for more bytes.
     waiting: Option<Waiting>,
 }
 

@@ -1,7 +1,7 @@
 //! The file of a Unix socket on which the server listens.
 //!
 //! A socket file that an ended process left behind is replaced. It is an error if a process listens on the socket file, or if the file is not a
-//! socket. Servers that start at the same time work one after the other: each server holds a lock on the directory while it examines the file and
+//! socket. Servers that start at the same time work one after the other. Each server holds a lock on the directory while it examines the file and
 //! creates its own file.
 
 use std::fmt;

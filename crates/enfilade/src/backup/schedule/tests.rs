@@ -12,7 +12,7 @@ fn a_backup_is_due_after_the_interval_and_soon_after_a_failure() {
     ] {
         let record = Record { made, failed };
         assert_eq!(record.due(every, Some(Path::new("/b"))), due);
-        // In another directory, there is no backup until now.
+        // The other directory contains no backup yet.
         let failed = record.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(600));
         assert_eq!(record.due(every, Some(Path::new("/other"))), failed);
     }

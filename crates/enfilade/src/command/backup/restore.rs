@@ -50,8 +50,8 @@ pub(in crate::command) fn restore(
     Ok(())
 }
 
-/// Reads the whole backup. Also fails if a file is not in the backup although the facts have records from this file, because a restore would lose the
-/// content of the file.
+/// Reads the whole backup. Also fails if a file is not in the backup although the facts have records from this file. A restore would lose the content
+/// of the file.
 fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
     let mut followed = Vec::new();
     let checked = backup.and_then(|backup| {
@@ -125,7 +125,7 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(std::fs::canonicalize(above).with_context(named)?.join(name))
 }
 
-/// Refuses a directory inside the data directory of a server, because the restored files would be mixed with the keys and the content of that server.
+/// Refuses a directory inside the data directory of a server. There, the restored files would be mixed with the keys and the content of that server.
 fn refuse_within(data: &Path) -> anyhow::Result<()> {
     match data.ancestors().skip(1).find(|above| is_house(above) && above.join("keys").exists()) {
         Some(above) => bail!(

@@ -1,4 +1,4 @@
-//! `enfilade certs add`: joins the files of a certificate to one bundle, and installs it.
+//! `enfilade certs add`: joins the files of a certificate into one bundle, and installs the bundle.
 
 use super::{described, directory_of, fleet, is_of_running_server, kind, look, place_of};
 use crate::home::{Installation, roots_of};
@@ -175,7 +175,7 @@ fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     })
 }
 
-/// Joins the files. If no file contains the key, takes the key from the key file in the directory of the certificate, and also returns the path of
+/// Joins the files. If no file contains the key, takes the key from the key file in the directory of the certificate. Then also returns the path of
 /// the key file.
 fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Option<PathBuf>)> {
     let mut pieces = Pieces::default();

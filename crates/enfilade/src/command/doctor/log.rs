@@ -33,7 +33,7 @@ pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
 }
 
 /// The number of changes that no server has written to the audit log yet. Some revisions have no entry in the store, such as the revisions before a
-/// backup was made. These revisions are not counted, because no server writes them.
+/// restore. These revisions are not counted, because no server writes them to the log.
 fn waiting(lmdb: &Lmdb) -> Result<usize, SourceError> {
     let shipped = lmdb.status().shipped;
     lmdb.read(|view| {

@@ -17,9 +17,9 @@ pub(super) struct Asked<'a> {
     pub(super) is_user: bool,
     /// The full name of the project that the operator named.
     pub(super) project: Option<String>,
-    /// The full name of the project of the remedy.
+    /// The full name of the project that the [`Remedy`] of the explanation names.
     pub(super) of_remedy: Option<String>,
-    /// The ACL of the object of the remedy.
+    /// The ACL of the object that the [`Remedy`] names.
     pub(super) acl: Option<AclLines>,
     /// Advice if an entry on the path is never served, or is a file although the path continues below it.
     pub(super) obstacle: Option<String>,
@@ -197,7 +197,7 @@ impl Asked<'_> {
     }
 
     /// Advice if the role allows the access, but the ACL does not: a command that keeps all lines of the ACL and adds a line. If the object has no
-    /// ACL, the advice is to change the mode bits, because a new ACL would take away the rights of the mode bits.
+    /// ACL, the advice is to change the mode bits. The reason: a new ACL would take away the rights of the mode bits.
     fn about_acl(&self, path: &StorePath, missing: AccessMask) -> String {
         let (Explain { authid, .. }, datastore) = (self.arguments, self.datastore);
         let (user, path) = (&authid.user, word(&path.to_string()));

@@ -165,7 +165,7 @@ fn write_config(data: &Path, config_file: Option<&Path>, about: &Invitation) -> 
         .with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
-/// Uses the invitation, and puts the copied store in its place.
+/// Uses the invitation, and puts the copied store and keys into the data directory.
 fn enter(
     data: &Path,
     unpacked: &Path,

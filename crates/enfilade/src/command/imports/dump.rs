@@ -156,7 +156,7 @@ const DUMP_BYTES_MAX: u64 = 1 << 30;
 /// Reads the dump in a file.
 ///
 /// # Errors
-/// As [`read`]. Also fails if the file cannot be read, or if it is larger than [`DUMP_BYTES_MAX`].
+/// Fails in the same cases as [`read`]. Also fails if the file cannot be read, or if it is larger than [`DUMP_BYTES_MAX`].
 pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
     let mut bytes = Vec::new();
     let open = File::open(file).context("cannot be read")?;

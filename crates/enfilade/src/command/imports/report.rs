@@ -1,4 +1,5 @@
-//! The report of an import: the records of the source, the imported records, the records that were left out with the reasons, and the next steps.
+//! The report of an import. It contains the records of the source, the imported records, the records that were left out with the reasons, and the
+//! next steps.
 
 use crate::output;
 use enfilade_admin::Imported;
