@@ -89,7 +89,8 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Removes a file or directory with a reserved name in the trash if it is abandoned. `now` is in seconds since the epoch.
+/// Removes a file or directory with a reserved name from the items of a user (`items.rs`), if it is abandoned. `now` is in seconds since the epoch.
+/// Returns whether it was abandoned.
 pub(crate) fn remove_if_abandoned(
     directory: BorrowedFd<'_>,
     name: &str,
@@ -100,7 +101,7 @@ pub(crate) fn remove_if_abandoned(
     remove(directory, name, before, keep_going)
 }
 
-/// Removes a file or directory with a reserved name if it is abandoned; returns whether it was abandoned.
+/// As [`remove_if_abandoned`], for an object that last changed before `before` (seconds since the epoch). A newer object does not count as abandoned.
 fn remove(
     directory: BorrowedFd<'_>,
     name: &str,

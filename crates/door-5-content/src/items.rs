@@ -6,7 +6,8 @@
 //!                                                  / …        the object
 //! ```
 //!
-//! The directory of an item gets its name when its record is on the disk. Before, it has a reserved name, and is removed as an abandoned object.
+//! The directory of an item gets its name when its record is on the disk. Until then, the directory has a reserved name. If the process ends before
+//! the directory gets its name, the directory is removed as an abandoned object.
 
 use crate::abandoned::remove_if_abandoned;
 use crate::beneath::{NODE_FLAGS, open_beneath};
@@ -105,7 +106,7 @@ impl Place {
         refuse_foreign((&all, top), &directory)?;
         let filled = write_record(&directory, record).and_then(|()| fill(&directory));
         if let Err(why) = filled.and_then(|()| directory.sync()) {
-            // The directory has a reserved name. It is removed now, or as an abandoned object.
+            // The directory has a reserved name. So it is removed later as an abandoned object, if it cannot be removed now.
             let _ = empty_while(directory.fd(), &|| true);
             return Err(why);
         }
@@ -159,8 +160,8 @@ impl Place {
         self.of_user.sync()
     }
 
-    /// Removes an item with everything in it. The item loses its name at once. The removal of its members ends when `keep_going` returns false; then
-    /// the rest has a reserved name, and is removed later. `keep_going` is called before each member.
+    /// Removes an item with everything in it. The item loses its name at once. The removal of its members ends when `keep_going` returns false. The
+    /// remaining members then have a directory with a reserved name, and are removed later. `keep_going` is called before each member.
     pub(crate) fn remove(&self, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
         let name = self.id.name();
         lock(&self.directory);
@@ -219,8 +220,8 @@ pub(crate) fn ids(
     Ok((ids, is_cut))
 }
 
-/// Removes the items that were made before `before` (seconds since the epoch), and the rests of earlier removals. `now` is the present time in
-/// seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
+/// Removes the items that were made before `before` (seconds since the epoch), and what interrupted removals left behind. `now` is the present time
+/// in seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
 pub(crate) fn expire(
     (root, top): (&Root, &str),
     (before, now): (u64, i64),
@@ -237,7 +238,7 @@ pub(crate) fn expire(
                 None if reserved(name) => rests.push(name.to_owned()),
                 Some(_) | None => {}
             }
-            // The next run finds more, so that the names of a large directory do not fill the memory.
+            // At most `EXPIRED_AT_ONCE` names of a large directory are kept in memory. The next run removes further items.
             let is_enough = old.len() + rests.len() >= EXPIRED_AT_ONCE;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -270,7 +271,7 @@ fn open_directory(above: &Node, name: &str) -> Result<Option<Node>, Refusal> {
     }
 }
 
-/// Opens a directory. If the directory does not exist, it is made, and only the user of this process can enter it.
+/// Opens a directory. If the directory does not exist, this function makes a directory that only the user of this process can enter.
 fn ensure_directory(above: &Node, name: &str) -> Result<Node, Refusal> {
     if let Some(found) = open_directory(above, name)? {
         return Ok(found);
@@ -282,8 +283,8 @@ fn ensure_directory(above: &Node, name: &str) -> Result<Node, Refusal> {
     open_directory(above, name)?.ok_or_else(|| Refusal::ChangedMeanwhile(name.to_owned()))
 }
 
-/// Refuses a directory that the server did not make. `own` is a directory that the server has just made. Another user of this machine may have made
-/// the directory `top` before the server did.
+/// Refuses the directory `top` if the server did not make it: another user of this machine may have made `top` earlier. `own` is a directory that the
+/// server has just made; the owner of `top` must be the owner of `own`.
 fn refuse_foreign((all, top): (&Node, &str), own: &Node) -> Result<(), Refusal> {
     let is_own = all.meta().uid == own.meta().uid && all.meta().mode & 0o077 == 0;
     is_own.then_some(()).ok_or_else(|| Refusal::Io {

@@ -47,7 +47,7 @@ impl UploadRecord {
     }
 }
 
-/// An unfinished upload that one request works on.
+/// An unfinished upload that a request has opened. No other request can open it at the same time.
 #[derive(Debug)]
 pub struct KeptUpload {
     /// The path and the size of the file.

@@ -18,7 +18,8 @@ pub(crate) const RESERVED: &str = ".enfilade-";
 /// The name of the directory of the trash (`trash.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can contain it.
 pub(crate) const TRASH: &str = ".enfilade-trash";
 
-/// The name of the directory of unfinished uploads (`kept_upload.rs`), like [`TRASH`].
+/// The name of the directory of unfinished uploads (`kept_upload.rs`), in the root of a datastore. No request can contain this name, as with
+/// [`TRASH`].
 pub(crate) const UPLOADS: &str = ".enfilade-uploads";
 
 /// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
@@ -207,8 +208,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives the object the name of the object that it replaces. The caller must have the turn, and must have checked that the name still belongs to
-    /// that object.
+    /// Gives the object the name of the object that it replaces. The caller must hold the mutex for name changes, and must have checked that the name
+    /// still belongs to that object.
     pub(crate) fn become_instead(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         io::retry_on_intr(|| renameat(directory, &self.name, directory, name))

@@ -2,7 +2,7 @@
 //!
 //! The order of the steps: the directory of the item gets its record and its name and is synced (`items.rs`), and then the object is renamed into the
 //! directory. So an object in the trash always has a record. If the server ends before the rename, the object keeps its place, and the item has no
-//! object. Such an item is never listed, and is removed when it is old.
+//! object. No page shows an item without an object, and the item is removed when it expires.
 
 use crate::items::{self, ItemId, Place};
 use crate::node::Node;
@@ -26,7 +26,7 @@ const RECORD_LAYOUT: u8 = 1;
 pub struct TrashRecord {
     /// The path of the object when it was deleted.
     pub path: StorePath,
-    /// The name of the user who deleted it, at that time.
+    /// The name that the user who deleted the object had at that time.
     pub who: String,
 }
 
@@ -48,7 +48,7 @@ impl TrashRecord {
 /// An item in the trash.
 #[derive(Debug)]
 pub struct Trashed {
-    /// Who deleted it, and where it was.
+    /// The name of the user who deleted the object, and the path at which the object was.
     pub record: TrashRecord,
     place: Place,
     node: Node,
@@ -71,13 +71,13 @@ impl Trashed {
     /// Removes the record of an item that was restored.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the record cannot be removed. Then it is removed when it is old.
+    /// [`Refusal::Io`] when the record cannot be removed. Then [`Root::expire_trash`] removes the record later.
     pub fn forget(self) -> Result<(), Refusal> {
         self.place.forget()
     }
 
-    /// Removes an item for good. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false; the rest is
-    /// removed later, as the rest of an interrupted upload. `keep_going` is called before each member.
+    /// Removes an item for good. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false. The remaining
+    /// members are removed later, as an abandoned object. `keep_going` is called before each member.
     ///
     /// # Refuses
     /// [`Refusal::NotCovered`] if the permit is not for the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed meanwhile,
@@ -118,7 +118,8 @@ impl ThrownAway {
 ///
 /// # Refuses
 /// [`Refusal::NotCovered`] if the permit does not grant DELETE, [`Refusal::ChangedMeanwhile`] when the name no longer leads to `target`,
-/// [`Refusal::Io`] and [`Refusal::NoSpace`] when the trash cannot be written; and the refusals of `judge`. After a refusal the object has its place.
+/// [`Refusal::Io`] and [`Refusal::NoSpace`] when the trash cannot be written; and the refusals of `judge`. After a refusal the object still has its
+/// old name.
 pub fn throw_away<E: From<Refusal>>(
     root: &Root,
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
@@ -141,7 +142,7 @@ pub(crate) fn throw<E: From<Refusal>>(
     match relocate(target, from, to, None, judge, || Ok(())) {
         Ok(relocated) => Ok(ThrownAway { relocated, place }),
         Err(why) => {
-            // If the object is in the trash although the rename was refused, the directory is not empty and stays.
+            // A refused rename may have moved the object nevertheless. Then the directory of the item contains the object, and must stay.
             if let Ok(None) = place.directory.entry(ITEM) {
                 let _ = place.forget();
             }
@@ -176,7 +177,7 @@ pub(crate) fn take_out<E: From<Refusal>>(
 ) -> Result<Relocated, E> {
     let from = EntryRef { directory: &trashed.place.directory, name: ITEM };
     let judge = || {
-        // A removal for good that has begun gave the directory another name.
+        // If a permanent removal of the item has begun, the directory of the item has another name.
         trashed.place.still_there()?;
         judge()
     };
@@ -208,8 +209,8 @@ impl Root {
         Ok(Trashed { record, place, node })
     }
 
-    /// Removes the items that were deleted before `before` (seconds since the epoch), and the rests of earlier removals. `now` is the present time in
-    /// seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
+    /// Removes the items that were deleted before `before` (seconds since the epoch), and what interrupted removals left behind. `now` is the present
+    /// time in seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the trash cannot be read.

@@ -26,7 +26,7 @@ impl Entry {
         Entry { name: Word::new(name), meta: COLLECTION, subject: None }
     }
 
-    /// The place of the entry in the order of pages.
+    /// The place of the entry in the order in which a page shows entries.
     pub fn rank(&self) -> Rank {
         Rank::of(self.meta.kind, &self.name)
     }

@@ -45,10 +45,11 @@ impl Default for SessionTerms {
     }
 }
 
-/// When the console moves deleted files to the trash, and how long they stay there.
+/// The settings of the trash: in which datastores the console moves deleted files to the trash, and how long the files stay there.
 #[derive(Clone, Debug, Default)]
 pub struct TrashTerms {
-    /// The number of days after which an item of the trash is removed; 0 if nothing is moved to the trash, and nothing is removed from it.
+    /// The number of days after which the server removes an item of the trash. With 0, nothing is moved to the trash, and the server removes nothing
+    /// from it.
     pub days: u64,
     /// The datastores without a trash.
     pub without: BTreeSet<DatastoreName>,
@@ -212,7 +213,7 @@ impl House {
         self.parts.trash.days > 0 && !self.parts.trash.without.contains(datastore)
     }
 
-    /// The number of days after which an item of the trash is removed; 0 if items stay.
+    /// The number of days after which the server removes an item of the trash. With 0, the server removes no items.
     pub fn trash_days(&self) -> u64 {
         self.parts.trash.days
     }

@@ -59,8 +59,9 @@ impl House {
         }
     }
 
-    /// Removes the items of the trash that are older than the configured number of days, and old unfinished uploads, in each datastore that is open
-    /// for writing. Ends when `keep_going` returns false; it is called before each removal of a file or directory. Returns the number of removed items.
+    /// Removes the items of the trash that are older than the configured number of days, and the unfinished uploads that are older than
+    /// [`KEPT_UPLOAD_DAYS`], in each datastore that is open for writing. Ends when `keep_going` returns false; `keep_going` is called before each
+    /// removal of a file or directory. Returns the number of removed items.
     pub fn expire_items(&self, keep_going: &dyn Fn() -> bool) -> u64 {
         let now = self.now().unix_seconds;
         let before =

@@ -1,5 +1,5 @@
-//! Uploads in pieces: a browser sends a large file in several requests, and goes on after a broken connection or a reload of the page. Each piece
-//! needs the same right as an upload of the whole file. The file gets its name when it is complete.
+//! Uploads in pieces: a browser sends a large file in several requests, and can continue the upload after a broken connection or a reload of the
+//! page. Each piece needs the same right as an upload of the whole file. The file gets its name when it is complete.
 
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
@@ -8,7 +8,8 @@ use enfilade_access::NodeKind;
 use enfilade_content::{ItemId, KeptUpload, QuotaReservation, Refusal as Content, Touches, UploadRecord};
 use enfilade_facts::vocabulary::StorePath;
 
-/// The most unfinished uploads of one user in a datastore. If the user begins another one, the oldest is removed.
+/// The maximum number of unfinished uploads of one user in a datastore. If the user begins another upload, the server removes the oldest unfinished
+/// upload.
 pub const KEPT_UPLOADS_MAX: usize = 20;
 
 /// How long an unfinished upload is kept, in days.
@@ -43,7 +44,7 @@ impl Stay {
     /// [`Content::OverQuota`] if the file does not fit, [`Content::Uploading`] if another request works on the upload.
     pub fn keep_upload(&mut self, record: &UploadRecord) -> Result<(ItemId, u64), Refusal> {
         let user = self.principal().user;
-        // One more than the maximum, because two requests may begin at the same time.
+        // A user can have more unfinished uploads than the maximum, if two requests begin an upload at the same time. So one more id is read.
         let ids = self.root.upload_ids(user, KEPT_UPLOADS_MAX + 1)?;
         for id in &ids {
             match self.root.kept_upload(*id) {
@@ -67,7 +68,7 @@ impl Stay {
         for old in ids.iter().skip(KEPT_UPLOADS_MAX - 1) {
             if let Ok(kept) = self.root.kept_upload(*old) {
                 self.fill.freed(kept.received());
-                // An upload that cannot be removed is removed when it is old.
+                // If an upload cannot be removed now, `House::expire_items` removes it later.
                 let _ = kept.remove();
             }
         }
@@ -101,7 +102,7 @@ impl Stay {
     }
 }
 
-/// The bytes of a piece. When this value is dropped, they are counted in the quota, because they stay on the disk.
+/// The bytes of a piece. When this value is dropped, the bytes are counted in the quota, because they stay on the disk.
 struct Counted {
     reservation: Option<QuotaReservation>,
     begin: u64,
@@ -115,9 +116,9 @@ impl Drop for Counted {
     }
 }
 
-/// An unfinished upload that a request goes on with.
+/// An unfinished upload that a request continues.
 pub struct KeptUploading {
-    /// `None` after the end.
+    /// `None` after [`KeptUploading::finish`] was called.
     parts: Option<(Stay, KeptUpload)>,
     counted: Counted,
 }
@@ -166,7 +167,8 @@ impl KeptUploading {
     /// Gives the complete file its name. With `is_new_only`, no file is replaced. Returns whether a file was replaced.
     ///
     /// # Errors
-    /// [`Content::Exists`] if another file has the name; the refusals of an upload. After most refusals, the received bytes are kept.
+    /// [`Content::Exists`] if another file has the name; the refusals of an upload. The received bytes are kept if the refusal comes before they were
+    /// given to the upload (`Uploading::set_from`). A later refusal removes the received bytes.
     pub fn finish(mut self, is_new_only: bool) -> Result<bool, Refusal> {
         let Some((stay, kept)) = self.parts.take() else { return Err(Content::Unmet.into()) };
         drop(self);

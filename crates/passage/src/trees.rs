@@ -91,7 +91,7 @@ pub struct TrashItem {
     pub id: ItemId,
     /// The path from which the item was deleted.
     pub path: StorePath,
-    /// The name of the user who deleted the item, at that time.
+    /// The name that the user who deleted the item had at that time.
     pub who: String,
     /// A file or a directory.
     pub kind: NodeKind,
@@ -106,7 +106,7 @@ pub struct TrashPage {
     pub items: Vec<TrashItem>,
     /// The id after which the next page begins, if there is one.
     pub next: Option<ItemId>,
-    /// Whether the trash has more items than the limit `listing_entries`, so that some are on no page.
+    /// Whether the trash has more items than the limit `listing_entries`. Then some items are on no page.
     pub is_cut: bool,
 }
 

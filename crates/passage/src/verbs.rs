@@ -390,7 +390,7 @@ impl Uploading {
         // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client may move this
         // directory later.
         let made = upload.finish_if(judge, still_there).inspect_err(|_| {
-            // The bytes of the unfinished upload are removed with the upload.
+            // After a refusal, the bytes of the unfinished upload are removed together with the upload. So they no longer count in the quota.
             fill.freed(counted);
         })?;
         reservation.into_iter().for_each(|reservation| reservation.keep(bytes, replaced));

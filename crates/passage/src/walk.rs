@@ -69,7 +69,7 @@ impl House {
                 self.parts.penalties.succeeded(|| identity.principal().authid.to_word(), now);
             }
             let is_first_use = identity.is_first_use(now);
-            // A guest who uses a link is not its maker, so the maker does not become active by it.
+            // A guest of a link is not the maker of the link. So the use of a link does not count as a login of its maker.
             let is_guest = identity.principal().link.is_some();
             if !is_session && !is_guest && is_first_use {
                 self.parts.accounts.logged_in(&identity.principal().user);

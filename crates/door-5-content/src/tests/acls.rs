@@ -1,4 +1,4 @@
-//! Reading and writing ACLs.
+//! Tests of reading and writing ACLs.
 
 use super::{Scratch, code, names_on_disk};
 use crate::acl_read::{AclPlace, stored_up_to};

@@ -1,4 +1,4 @@
-//! Making directories and deleting.
+//! Tests of making directories, deleting and renaming.
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::relocate::{EntryRef, relocate};

@@ -1,4 +1,4 @@
-//! Finding and reading.
+//! Tests of finding objects and reading files.
 
 use super::{Scratch, bytes_of, code};
 use crate::{Blocking, Cached, CachedOnly, Root, read};

@@ -1,4 +1,4 @@
-//! Listing.
+//! Tests of listings.
 
 use super::{Scratch, code};
 use crate::acl_write::set_acl_as_operator;

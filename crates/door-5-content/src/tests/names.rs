@@ -1,4 +1,4 @@
-//! The memo of the names in directories.
+//! Tests of the memo of the names in directories.
 
 use super::Scratch;
 use super::listing::HEARING;

@@ -1,4 +1,4 @@
-//! The trash on real directories.
+//! Tests of the trash, on real directories.
 
 use super::{Scratch, code, names_on_disk};
 use crate::relocate::{EntryRef, Relocated};
@@ -42,7 +42,7 @@ fn what_is_thrown_away_comes_back_as_it_was() {
     let found = root.trashed(id).unwrap();
     assert_eq!((&found.record.path, found.record.who.as_str()), (&path("folder"), "alice@local"));
     assert_eq!((found.node().object(), found.bytes(&TreeBudget::unlimited())), (inode, Ok(7)));
-    // Another object has the name meanwhile.
+    // Another object got the name of the deleted object meanwhile.
     scratch.write("folder/other", "");
     let top = root.find(&StorePath::root(), Blocking).unwrap();
     let to = |name: &'static str| EntryRef { directory: &top, name };
@@ -78,7 +78,8 @@ fn no_request_and_no_count_of_odd_names_finds_the_trash() {
     assert!(can_be_shown(b".enfilade-trash") && !can_be_shown(b".enfilade-other"));
 }
 
-/// Another user of the machine may have made the directory first, to read what is thrown away.
+/// Another user of the machine may have made the directory of the trash first, to read the files that users
+/// delete.
 #[test]
 fn a_directory_of_somebody_else_is_not_used() {
     let scratch = Scratch::new();
@@ -141,7 +142,7 @@ fn an_item_without_a_record_or_object_is_not_shown() {
     for id in ids {
         assert_eq!(code(scratch.root().trashed(id)), "CT01");
     }
-    // They are removed when they are old.
+    // The damaged items are removed when they expire.
     assert_eq!(scratch.root().expire_trash((6, 7), &|| true), Ok(3));
     assert!(trash_of_user(&scratch).is_empty());
 }

@@ -98,7 +98,7 @@ fn a_budget_ends_a_walk() {
     }
 }
 
-/// Refuses the path `but`, and records every outcome.
+/// A propagator that refuses the path `but`, and records every outcome.
 struct Told {
     but: &'static str,
     is_dry_run: bool,

@@ -1,4 +1,4 @@
-//! Uploading.
+//! Tests of uploads.
 
 use super::{Scratch, bytes_of, code, given, names_on_disk};
 use crate::acl_read::AclPlace;

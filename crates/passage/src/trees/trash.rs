@@ -1,6 +1,6 @@
-//! The trash: what the console deletes can be restored. A user sees only the items that the user deleted; an administrator of the datastore sees the
-//! items of all users. Door 4 judges each item at the path where it was, with the ACL that it still has: an item that the user could not see there is
-//! absent. So a user who lost a role or a right does not get it back through the trash.
+//! The trash: files and folders that were deleted in the console can be restored. A user sees only the items that the user deleted; an administrator
+//! of the datastore sees the items of all users. Door 4 judges each item at the path from which it was deleted, with the present ACL of the item. If
+//! the user could not see the item at this path, the item looks absent. So a user who lost a role or a right does not get it back through the trash.
 
 use super::{Discarded, FailedMember, Placing, TrashItem, TrashPage, Tree, WhoseTrash};
 use crate::refuse::Refusal;
@@ -11,8 +11,8 @@ use enfilade_content::{
 };
 use enfilade_facts::vocabulary::{AccessMask, Privileges, RolePath, StorePath};
 
-/// The most items that one page examines. The user may see fewer of them, because some were restored meanwhile or belong to a path that the user
-/// may no longer see.
+/// The maximum number of items that are examined for one page. The page may show fewer items, because some items were restored meanwhile, or were
+/// deleted from a path that the user may no longer see.
 const EXAMINED_MAX: usize = 1_000;
 
 impl Stay {
@@ -50,7 +50,7 @@ impl Stay {
         Ok(id)
     }
 
-    /// Whether the user administers the datastore.
+    /// Checks that the user administers the datastore.
     fn administers(&mut self) -> Result<(), Refusal> {
         let path: RolePath = RolePath::of(self.datastore.name(), &StorePath::root());
         let needed = Privileges::DATASTORE_MODIFY;
@@ -113,8 +113,8 @@ impl Stay {
         Ok(page)
     }
 
-    /// Moves an item out of the trash, to the path `to`, or to the path from which it was deleted. Nothing is replaced. Returns the path, and the
-    /// members that did not inherit an ACL, in a datastore where moved objects inherit.
+    /// Moves an item out of the trash, to the path `to`. If `to` is `None`, the item gets the path from which it was deleted. Nothing is replaced.
+    /// Returns the path. In a datastore where moved objects inherit, also returns the members that did not inherit an ACL.
     ///
     /// # Errors
     /// [`Content::Exists`] if something has the path, [`Content::ParentAbsent`] if its folder does not exist; the refusal of door 4 if the user may
@@ -143,7 +143,7 @@ impl Stay {
             return Err(back(moved, &to).unwrap_or_else(|| why.into()));
         }
         moved.complete();
-        // If the record cannot be removed, it is removed when it is old. The object has its place.
+        // The object is restored even if its record cannot be removed now. In that case `House::expire_items` removes the record later.
         let _ = found.forget();
         let failed = match self.datastore.access().moved_inherits {
             true => self.inherit_anew(&destination.directory, &to, &target, &budget),
@@ -184,7 +184,7 @@ impl Stay {
             }
             match self.purge(id, keep_going) {
                 Ok(()) => {}
-                // Restored or removed meanwhile, or the user may no longer see it.
+                // The item was restored or removed meanwhile, or the user may no longer see it.
                 Err(
                     Refusal::Content(Content::Absent(_) | Content::ChangedMeanwhile(_)) | Refusal::Access(_),
                 ) => {}
@@ -195,12 +195,12 @@ impl Stay {
     }
 }
 
-/// Takes an object back from the trash. Returns a refusal if it stays in the trash.
+/// Takes an object back from the trash. Returns a refusal if the object stays in the trash.
 fn undo(thrown: ThrownAway, path: &StorePath) -> Option<Refusal> {
     not_back(thrown.take_back().err()?, path)
 }
 
-/// Puts an item back into the trash. Returns a refusal if it stays at its new path.
+/// Puts an item back into the trash. Returns a refusal if the item stays at its new path.
 fn back(moved: Relocated, path: &StorePath) -> Option<Refusal> {
     not_back(moved.take_back().err()?, path)
 }
