@@ -293,6 +293,6 @@ fn certbot_and_lego_get_certificates_for_a_running_server() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Clients that ask for a name without an ACME certificate still get the certificate that they got before.
+    // For a name without an ACME certificate, the server sends no ACME certificate.
     assert_ne!(shown(&server.address, Some("localhost"), &[]), "lego.acme.example");
 }

@@ -26,7 +26,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
             ("/dav/main/box/", &["-X", "PROPFIND", "-H", "Depth: 0", "-d", named]),
             ("/dav/main/", &["-H", "Accept: text/html"]),
             ("/dav/main/box/", &["-H", "Accept: text/html"]),
-            // The condition would be false if the directory had a modification time.
+            // The directory has no modification time. With a modification time, this condition would be false, and the status would be 412.
             ("/dav/main/box", &["-X", "MKCOL", "-H", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT"]),
         ];
         asked.iter().map(|(path, arguments)| curl(&server, &alice, path, arguments)).collect()
@@ -39,7 +39,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
     );
     assert!(before[1].text().contains("getetag"), "a file has one: {}", before[1].text());
     assert_eq!(before[6].status, 405, "a directory has no date to be compared with");
-    // Answers contain times in whole seconds.
+    // The test waits for the next second, because times in answers are in whole seconds.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     put(&admin, "hidden");
     assert_eq!(curl(&server, &admin, "/dav/main/box/hidden", &["-X", "DELETE"]).status, 204);

@@ -283,8 +283,8 @@ const OPENFGA_MODEL: &str = r#"{"schema_version":"1.1","type_definitions":[{"typ
 const OPENFGA_RELATIONS: &str = r#"{"writes":{"tuple_keys":[{"user":"user:alice","relation":"writer","object":"record:record-1"},
     {"user":"user:alice","relation":"reader","object":"record:record-1"},{"user":"user:bob","relation":"reader","object":"record:record-1"}]}}"#;
 
-/// The cases in which OpenFGA 1.22 answers differently. It does not treat an empty batch as a single request. It answers an incomplete request in a
-/// batch, and unknown types, with 400. It omits `page` at the end of a search.
+/// The cases in which the answer of OpenFGA 1.22 differs from the expected answer. OpenFGA does not treat an empty batch as a single request. It
+/// answers an incomplete request in a batch, and unknown types, with 400. It omits `page` at the end of a search.
 const OPENFGA_DIFFERS: [&str; 7] =
     ["3.4 empty", "3.4 none", "3.4 incomplete", "4.6.1", "4.6.1 resource", "4.6.2", "4.6.2 resource"];
 
@@ -300,8 +300,8 @@ fn openfga() -> Option<PathBuf> {
     found
 }
 
-/// Asks OpenFGA the same cases, too. This shows that the cases do not only fit this server. Cases of Enfilade alone ("beyond the scenario") are left
-/// out.
+/// Checks the cases with OpenFGA, too. This shows that the cases do not fit only this server. The cases "beyond the scenario" are left out, because
+/// they are about Enfilade alone.
 fn check_openfga(program: &Path) {
     let address = |port: u16| format!("127.0.0.1:{port}");
     let (http, grpc) = (address(free_port()), address(free_port()));

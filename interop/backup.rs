@@ -273,7 +273,7 @@ fn what_cannot_be_restored_changes_nothing() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let mut flipped = bytes.clone();
     let at = bytes.windows(11).rposition(|window| window == b"PRIVATE KEY").unwrap();
-    // The changed byte is in the key itself. The archive has padding after the end of the key, and a change of padding has no effect.
+    // The changed byte is in the private key. After the end of the key, the archive has padding, and a change of padding has no effect.
     flipped[at - 30] ^= 1;
     std::fs::write(&damaged, flipped).unwrap();
     let foreign = here.join("foreign");

@@ -22,7 +22,7 @@ fn no_command_puts_keys_into_a_datastore() {
     let beneath_data = data.join("datastores/main");
     let before = [&served, &late, &beneath_data].map(|directory| names(directory));
     let is_refused = |data: &Path, arguments: &[&str], environment: &[(&str, &str)]| {
-        // If the server starts, it does not end by itself.
+        // If the command is not refused, it may start a server, which `timeout` ends.
         let mut command = Command::new("timeout");
         command.args(["60", BINARY, "--json", "--data"]).arg(data).args(arguments);
         let output = command.envs(environment.iter().copied()).output().unwrap();

@@ -161,7 +161,7 @@ fn what_is_missing_or_does_not_fit_is_said_and_nothing_is_written() {
     let other = enfilade(place, &["certs", "add", "cert.pem"], "");
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(!other.status.success() && said.contains("--name other.example.pem"), "{said}");
-    // The message is the same if a bundle with a wrong key was copied into the directory by hand.
+    // `certs check` also reports a wrong key in a bundle that was copied into the directory by hand.
     let text = |file: &str| std::fs::read_to_string(place.join(file)).unwrap();
     std::fs::write(place.join("data/tls/cert.pem"), text("leaf.crt") + &text("other.key")).unwrap();
     let checked = enfilade(place, &["certs", "check"], "");

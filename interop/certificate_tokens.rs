@@ -1,5 +1,5 @@
-//! A token that is bound to a client certificate is accepted only on some connections: a line of the crt-list must require client certificates, and
-//! must accept this certificate. The commands report this.
+//! A token that is bound to a client certificate is accepted only on some connections. The line of the crt-list for the connection must request
+//! client certificates, and must accept this certificate. The commands report if no line does so.
 
 use crate::every_command::{House, without_json};
 use crate::terms::{Authority, MINE};

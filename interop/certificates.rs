@@ -167,7 +167,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     let place = directory.to_str().unwrap();
     let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
     let began = Instant::now();
-    // When the server has found the wrong key, it sends the other certificate with this name, also for unknown names.
+    // When the server has found the wrong key in `0b.pem`, it sends the certificate of `a.pem`, also for unknown names.
     while shown(&server.address, Some("both.example"), &[]) != "a.example" {
         assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));

@@ -47,7 +47,8 @@ pub(crate) fn program_on(program: &str, data: &Path, arguments: &[&str]) -> Comm
     command
 }
 
-/// Like [`run`], under strace(1), which makes each call of a system call fail, or delays it: `NAME:error=EPERM`, `NAME:delay_enter=MICROSECONDS`.
+/// Like [`run`], under strace(1). strace makes all calls of one system call fail (`NAME:error=EPERM`), or delays them
+/// (`NAME:delay_enter=MICROSECONDS`).
 pub(crate) fn traced(data: &Path, arguments: &[&str], inject: &str, fault: Option<Fault<'_>>) -> Command {
     let mut command = Command::new("strace");
     let call = inject.split(':').next().unwrap();

@@ -385,7 +385,7 @@ fn under_a_server(damage: impl Fn(&std::fs::File)) -> (Server, String) {
     };
     assert_eq!(ask(), "200");
     damage(&std::fs::OpenOptions::new().write(true).open(server.data().join(STORE)).unwrap());
-    // Increments the revision in `high-water`, because the server must not use decisions that it remembers.
+    // Increments the revision in `high-water`. Therefore the server uses no remembered decision, and reads the damaged store.
     let mark = server.data().join("facts/high-water");
     let mut words = std::fs::read(&mark).unwrap();
     words[24] = words[24].wrapping_add(1);

@@ -140,7 +140,7 @@ const PARTS: [&str; 34] = [
     "%61", "&", "=",
 ];
 
-/// How different applications could interpret a path. Each interpretation must be the path that the server judged.
+/// The paths that different applications could read from a target. Each of these paths must be the path that the server judged.
 fn readings(target: &str) -> Vec<String> {
     let path = target.split('?').next().unwrap();
     let decode = |text: &str| {
@@ -337,7 +337,7 @@ fn a_subrequest_that_says_too_little_is_refused() {
     let told = asker.send("GET /decide/nginx", &SUBREQUEST, "");
     let identity = ["remote-user", "remote-groups", "remote-roles"].map(|name| told.headers[name].as_str());
     assert_eq!((told.status, identity, told.headers["cache-control"].as_str()), (200, [""; 3], "no-store"));
-    // nginx forwards only 401 and 403, also if the server refuses the head of the subrequest.
+    // nginx forwards only the statuses 401 and 403. Therefore the status is also 403 if the server refuses the head of the subrequest.
     for more in ["Content-Type: a\r\nContent-Type: b", "Range: a\r\nRange: b"] {
         let lines: Vec<&str> = SUBREQUEST.iter().copied().chain([more]).collect();
         assert_eq!(asker.send("GET /decide/nginx", &lines, "").status, 403, "{more}");
@@ -345,7 +345,7 @@ fn a_subrequest_that_says_too_little_is_refused() {
     // Envoy sends its question with the method and the path of the visitor's request.
     assert_eq!(asker.send("DELETE /decide/envoy/static/a", &SUBREQUEST, "").status, 200);
     assert_eq!(asker.send("DELETE /dav/main/a", &SUBREQUEST, "").status, 404);
-    // No visitor reaches this route by a path that a proxy forwards, because the server treats such a path as a different path.
+    // The path of a visitor, which Envoy appends to this route, cannot lead to another route: the server refuses such a request.
     for path in ["/decide/envoy/../../.enfilade/x", "/decide/envoy/%2e%2e/x", "/decide/envoy//x"] {
         assert_eq!(asker.send(&format!("GET {path}"), &SUBREQUEST, "").status, 400, "{path}");
     }

@@ -18,7 +18,7 @@ pub(crate) const SUBREQUEST: [&str; 6] = [
     "X-Enfilade-Application: wiki",
 ];
 
-/// Asks questions with `enfilade decide`: each is an authid and a request. Returns whether each question was permitted.
+/// Asks questions with `enfilade decide`. Each question consists of an authid and a request. Returns whether each question was permitted.
 pub(crate) fn decide(server: &Server, questions: impl Iterator<Item = (String, String)>) -> Vec<bool> {
     let line = |(authid, request)| format!("{}\n", json!({ "auth_id": authid, "request": request }));
     let lines: Vec<String> = questions.map(line).collect();

@@ -59,7 +59,8 @@ fn a_proxy_over_tls_needs_a_certificate_with_the_right_to_ask() {
     assert!(status == "403" && body.contains("--path /system/decisions"), "{status} {body}");
     server.cli(&["role", "assign", "--path", "/system/decisions", "--auth-id", "proxy@local", "Audit"]);
     assert_eq!(ask(Some("asks"), "/decide/traefik", &[]).0, "200");
-    // The certificate of the proxy is not accepted as a credential of the visitor.
+    // A subrequest with two headers of one name is refused. The certificate of the proxy is not accepted as a credential of the visitor: if no path
+    // is public, the answer is 401, although the user of the proxy has a role on the application.
     let private = ["--header", "X-Forwarded-Uri: /private"];
     let (status, _) = ask(Some("asks"), "/decide/traefik", &private);
     assert_eq!(status, "403", "two headers of one name");

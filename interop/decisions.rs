@@ -449,7 +449,8 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         for case in CASES {
             check(&world, kind, &proxy, case);
         }
-        // The request has as many headers as the proxy accepts. HAProxy refuses more, and the client of this test fails if it sends too many.
+        // With many additional headers, a request of a user without rights is refused, too. HAProxy refuses requests with more headers than its
+        // limit. The number of headers is limited, because the client of this test fails if it sends too many.
         for count in [60, 95, 97, 100] {
             let many: Vec<String> = (0..count).map(|nth| format!("a{nth}: 1")).collect();
             let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -463,7 +464,7 @@ fn every_proxy_gives_the_same_answer_to_every_case() {
         let (status, got) =
             world.ask(&proxy, &with(case("nobody", "GET", "/page", RefusedSomehow), &[&long]));
         assert!(status >= 400 && got.is_empty(), "{kind}: {status}");
-        // Tokens, memberships and roles that were revoked, that expired, or that were removed a moment ago.
+        // The next request obeys each change of rights: a deleted token, an expired token, and the role NoAccess.
         let login = world.server.add_token("writer-x@local!gone");
         let asks = |expected| check(&world, kind, &proxy, &case(&login, "GET", "/page", expected));
         asks(Passes("writer-x@local!gone"));

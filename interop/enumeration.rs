@@ -110,7 +110,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     put(&other, Sid::AUTHENTICATED);
     std::fs::rename(&other, file(files - 1)).unwrap();
     assert!(seen(&server, &alice).contains(&(files - 1)));
-    // A change by another name (hard link) of the same file.
+    // The ACL of a file is changed under another name of the file (hard link).
     let link = many.with_file_name("link");
     std::fs::hard_link(file(0), &link).unwrap();
     std::thread::sleep(SETTLED);

@@ -1,6 +1,6 @@
-//! Every command in every situation of an operator: no data directory, the directory of another user, a running server, a full disk, a read-only file
-//! system, a damaged store, a store of an older format, names that do not exist, names with every legal character. A command never ends by a signal,
-//! never reports success without effect, and never fails without a reason in its output.
+//! Runs every command in every situation of an operator. The situations are: no data directory, the directory of another user, a running server, a
+//! full disk, a read-only file system, a damaged store, a store of an older format, names that do not exist, and names with every legal character. A
+//! command never ends by a signal, never reports success without effect, and never fails without a reason in its output.
 
 use crate::command::{preload, why};
 use crate::command_table::{COMMANDS, ELSEWHERE, Kind};
@@ -107,7 +107,7 @@ impl House {
                 let told = serde_json::from_str::<Value>(line).unwrap_or_default();
                 told["error"]["message"].as_str().is_some_and(|text| text.len() > 10)
             });
-            // `doctor`, `facts check` and `keys check` print their findings and end with 1.
+            // `doctor`, `facts check` and `keys check` print their findings, and end with exit status 1.
             assert!(is_told || !output.stdout.is_empty(), "{line} failed without saying why: {text}");
         }
         output
@@ -169,7 +169,8 @@ fn every_command_works_where_everything_is_right() {
     }
 }
 
-/// A running server does not block a command, and the change of a successful command takes effect in the server at once: both have the same revision.
+/// A running server does not block a command. The change of a successful command takes effect in the server at once: the command and the server have
+/// the same revision.
 #[test]
 fn every_command_works_while_a_server_runs() {
     let house = House::new();

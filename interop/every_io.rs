@@ -46,7 +46,7 @@ fn must(data: &Path, arguments: &[&str]) -> String {
 
 /// All facts, without values that are random in each run.
 pub(crate) fn facts(data: &Path) -> Vec<String> {
-    // With this command, the facts follow the edited files. Otherwise the next command or a running server reads the files.
+    // This command makes the facts follow the edited files. Without it, only the next command or a running server would read the files.
     must(data, &["user", "list"]);
     let dump = must(data, &["facts", "dump"]);
     let lines = dump.lines().skip(1).map(|line| {

@@ -143,7 +143,7 @@ impl Asker {
     }
 }
 
-/// `END_STREAM` and `ACK` (RFC 9113 §6).
+/// Flags of frames (RFC 9113 §6).
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;

@@ -1,5 +1,5 @@
-//! The store of facts under a running server: the store is restored, its change log is written, another process blocks all writers, the file is
-//! truncated, and two users share the store.
+//! Tests the store of facts of a running server. The store is restored, its change log is written, and its file is truncated. Another process blocks
+//! all writers, and two users share the store.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Server, wait_until};

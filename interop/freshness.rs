@@ -111,7 +111,7 @@ fn explain_names_the_door_and_the_rule() {
     assert_eq!((door["door"].as_str(), door["code"].as_str()), (Some("access"), Some("AC03")));
     let walk = door["walk"].to_string();
     assert!(walk.contains("#1") && walk.contains("deny") && walk.contains("DatastorePowerUser"), "{walk}");
-    // A role assignment may also be the deciding rule.
+    // If a role assignment decides, the explanation names the role and its path.
     server.cli(&[
         "role",
         "assign",

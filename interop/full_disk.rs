@@ -87,7 +87,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
-    // Several requests at the same time, because some threads have not read before.
+    // Sends several requests at the same time, because some threads of the server have not yet read the store.
     let many = || {
         std::thread::scope(|scope| {
             let all: Vec<_> = (0..16).map(|_| scope.spawn(status)).collect();
@@ -248,7 +248,7 @@ fn who_fills_the_disk_can_be_kept_out() {
     server.done(&add);
 }
 
-/// The server follows an edited file even if the edit gives rights and a part of the reserve is used: if the facts did not follow the file, the
+/// The server follows an edited file even if the edit gives rights and a part of the reserve is used. If the facts did not follow the file, the
 /// server would refuse all records of the file. A command that gives rights is refused before it changes the file.
 #[test]
 fn an_edited_file_is_followed_until_the_disk_is_really_full() {

@@ -150,8 +150,8 @@ pub(crate) fn enabled(what: &str, is_so: bool) -> Value {
     json!({ what: { "enabled": is_so } })
 }
 
-/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that commit on, even
-/// before their records are deleted in the background.
+/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from the commit of this
+/// change on, even before their records are deleted in the background.
 #[test]
 fn the_groups_of_a_deleted_domain_grant_nothing() {
     let cloud = Cloud::start();

@@ -216,8 +216,8 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
         let token = by(&cyn, &second).unwrap();
         assert!(cloud.stands(&token).is_some());
         let path = format!("/v3/users/{}", bea.2);
-        // Whether the trust permits a new session after the change, and whether it permits a new session after the user or the domain is enabled
-        // again.
+        // The first value says whether the trust permits a new session after the change. The second value says whether it does so after the user or
+        // the domain is enabled again.
         let (meanwhile, later) = match what {
             "disabled" => {
                 cloud.change("PATCH", &path, &enabled("user", false));
@@ -322,7 +322,8 @@ fn what_was_made_with_an_old_secret_ends_with_it() {
         assert!(by(&child["id"], &child["secret"]).is_none(), "grace {grace}");
         assert!(cloud.login("bea", "default", "pw", scope).is_none(), "grace {grace}");
         assert_eq!(made(names), [1, 0, 0], "grace {grace}");
-        // During the grace period, the old secret creates only records that end with it.
+        // During the grace period, sessions of the old and of the new secret cannot create credentials, keys or trusts. All these sessions end with
+        // the grace period.
         let sessions = [by(&id, &secret), by(&id, &next["value"])];
         assert_eq!(sessions[0].is_some(), grace != "0s");
         if grace != "0s" {

@@ -311,7 +311,7 @@ fn a_refused_caller_is_told_what_it_could_read() {
             wrong.push(format!("{who}: {method} {path} {name}: {answers:?}, expected {expected:?}"));
         }
     }
-    // No record has such an id, so the answer reveals nothing.
+    // No record can have the id `no-group`, so the answer reveals nothing.
     for (method, expected) in [("DELETE", 404), ("GET", 403)] {
         assert_eq!(world.cloud.call(&tokens["clerk"], method, "/v3/groups/no-group", &none()).0, expected);
     }

@@ -89,7 +89,7 @@ fn the_image_has_one_writable_directory_no_root_and_no_shell() {
     assert_eq!(of_server, [("drwx------", "65532/65532", "var/lib/enfilade/")]);
 }
 
-/// An image that runs with separate addresses and an empty volume.
+/// A container of the image, with separate addresses and an empty volume.
 struct Container {
     scratch: Scratch,
     /// `HOST:PORT` of HTTPS, and of the operations listener.

@@ -196,8 +196,8 @@ fn roles_of_an_import_never_reach_records_that_are_not_of_the_source() {
     for path in ["/dav/tenant/plan.txt", "/dav/gone/plan.txt", "/dav/twin/plan.txt", "/dav/main/"] {
         assert_eq!(curl(&server, "ann@pbs:ann's", path, &[]).status, 404, "{path}");
     }
-    // The same source again. With `--same-source`, the datastores, users and tokens of this server count as the records of the same names in the
-    // source.
+    // Imports from the same source again. With `--same-source`, the datastores, users and tokens of this server count as the records of the same
+    // names in the source.
     let acl = std::fs::read_to_string(format!("{from}/acl.cfg")).unwrap();
     write("acl.cfg", &(acl + "acl:1:/datastore/mine/a:ann@pbs:DatastoreReader\n"));
     let again = server.cli(&["import", "proxmox", &from]);

@@ -38,7 +38,7 @@ fn removed_realms_and_datastores_stay_removed_and_the_list_survives_without_file
     let bad = "acl:1:/datastore/x y:ann@pbs:DatastoreReader:\n";
     std::fs::write(source.join("user.cfg"), users + "user: dora@corp\n\nuser: zoe@pbs\n\n").unwrap();
     std::fs::write(source.join("acl.cfg"), bad).unwrap();
-    // An earlier version wrote the list to a file. The names in this file are moved to the facts.
+    // An earlier version wrote the list of imported records to a file. The names in this file are moved to the facts.
     let list = server.data().join("imported.json");
     std::fs::write(&list, "[\"user zoe@pbs\"]").unwrap();
     for options in [&[][..], &["--same-source"], &["--same-source", "--without-second-factor"]] {
@@ -63,7 +63,7 @@ fn removed_realms_and_datastores_stay_removed_and_the_list_survives_without_file
     let listed = |kind: &str| format!("{:?}", server.cli(&[kind, "list"]));
     assert!(!listed("datastore").contains("plain") && listed("datastore").contains("chunks"));
     assert!(!listed("domain").contains("corp") && listed("domain").contains("pbs"));
-    // A damaged list is an error for the import, and for `doctor`.
+    // A damaged file with this list is an error for the import, and for `doctor`.
     std::fs::write(&list, "[").unwrap();
     let refused = server.cli_output(&["import", "proxmox", from], "");
     let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
@@ -88,7 +88,7 @@ fn nobody_is_told_to_do_what_has_no_effect() {
         assert!(factor.ends_with("the user can log in with the password alone"), "{factor}");
         assert!(!next(&again).contains("bob@pbs"), "{}", next(&again));
     }
-    // The same test with files that the server follows, and after all credentials of bob were revoked.
+    // Repeats the test with files that the server follows, and after all credentials of bob were revoked.
     let server = Server::start_on(|data| proxmox(data, there.path()), &[WITHOUT_PENALTIES]);
     let own = server.data();
     let own = own.to_str().unwrap();

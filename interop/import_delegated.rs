@@ -232,7 +232,7 @@ fn what_is_deleted_after_an_import_stays_deleted() {
         );
     }
     assert_eq!(here.change("GET", "/v3/credentials", &NOTHING)["credentials"], json!([]));
-    // Everything of a user with a password is revoked. Another user is removed.
+    // Revokes all credentials of a user with a password, and removes another user.
     here.server.cli(&["revoke", "user", "ben@d1", "--everything"]);
     here.server.cli(&["user", "remove", "ann@d1"]);
     let again = take(&here.server);

@@ -455,7 +455,7 @@ fn what_the_api_refuses_the_command_line_refuses_too() {
 #[test]
 fn a_bootstrap_that_is_refused_changes_nothing() {
     let server = Server::start();
-    // The domain gets its usual id even before `bootstrap`.
+    // The domain `Default` gets the id `default` even before `bootstrap`.
     assert_eq!(server.cli(&["domain", "add", "Default"])[0]["id"], "default");
     server.cli(&["user", "add", "boss@Default"]);
     server.cli(&["user", "disable", "boss@Default"]);

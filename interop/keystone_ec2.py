@@ -93,7 +93,7 @@ def ec2_token(signed, by=service, name="credentials", status=200):
 
 first = key()
 
-# Every form of a signed request, sent by each caller with the right to ask.
+# Asks about every form of a signed request, as each caller with the right to ask.
 for signed in [v4(first), v4(first, "POST"), v4(first, in_query=True), v2(first), v4(first, minutes=-14), v2(first, minutes=14)]:
     token, body = ec2_token(signed)
     assert body["user"]["id"] == user and body["project"]["id"] == project, body
@@ -113,7 +113,7 @@ for text in texts:
     assert answer.status_code == 200 and answer.json()["token"]["user"]["id"] == user, answer.text
     assert "X-Subject-Token" not in answer.headers
 
-# Callers without the right to ask, and wrong signatures.
+# Questions of callers without the right to ask, and questions about wrong signatures, are refused.
 ask("POST", "/users", admin, user={"name": "plain", "password": "plain", "domain_id": "default"})
 plain_id = ask("GET", "/users?name=plain", admin).json()["users"][0]["id"]
 roles = {role["name"]: role["id"] for role in ask("GET", "/roles", admin).json()["roles"]}

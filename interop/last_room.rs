@@ -68,7 +68,7 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
         (answer.status, answer.text())
     };
     let called = |(status, said): (u16, Value)| (status, said.to_string());
-    // Logins still work.
+    // Users can still log in.
     let token = session("ann");
     refused(by_header(&token, &token));
     refused(called(cloud.call(&token, "DELETE", &credential, &Value::Null)));

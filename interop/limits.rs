@@ -187,7 +187,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let (server, token) = start(&[("deep_listing_entries", "0")]);
     let answer = curl(&server, &token, "/dav/main/", &DEEP);
     assert_eq!((answer.status, answer.text().contains("propfind-finite-depth")), (403, true));
-    // The limit applies to collections. A request about a file is answered, and an absent name is 404 (RFC 4918 §9.1).
+    // The limit applies to collections. A request about a file succeeds, and a request about an absent name gets 404 (RFC 4918 §9.1).
     std::fs::write(server.data().join("datastores/main/file"), "").unwrap();
     let file = curl(&server, &token, "/dav/main/file", &DEEP);
     assert_eq!((file.status, hrefs(&file.text())), (207, vec!["/dav/main/file".to_owned()]));

@@ -143,8 +143,8 @@ fn an_owner_who_lost_the_right_gives_the_lock_back() {
     assert!(!shown.text().contains("activelock"), "{}", shown.text());
 }
 
-/// A lock of a session for the datastore's project, by password or by a trust. The lock is valid as long as
-/// such a session is possible.
+/// The owner of the lock is a session for the datastore's project, issued for a password or for a trust. The lock is valid as long as the user can
+/// get such a session.
 #[test]
 fn a_lock_of_a_session_for_a_project_counts_while_such_a_session_can_be() {
     let cloud = Cloud::start();

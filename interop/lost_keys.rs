@@ -71,7 +71,7 @@ fn a_lost_key_of_tokens_is_not_replaced_until_the_loss_is_accepted() {
     assert_eq!(status(&server, &format!("alice@local!test:{}", new[0]["value"].as_str().unwrap())), 200);
     assert!(!doctor(&server));
     assert_eq!(server.cli(&["keys", "init", "--accept-loss"])[0]["tokens_refused"], 0);
-    // Another key changes which tokens are accepted. Therefore the text must not say that nothing changed.
+    // Another key changes which tokens are accepted. Therefore the message must not say that nothing changed.
     server.stop();
     write_key(&key, &[7; 32]);
     let mut command = std::process::Command::new(crate::server::BINARY);

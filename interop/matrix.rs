@@ -270,7 +270,7 @@ fn about(route: &V3Route) -> About {
     }
 }
 
-/// Whether the scope of the actor's token cannot make the call.
+/// Whether the rule does not permit the scope of the actor's token.
 fn is_beyond_scope(actor: &Actor, rule: &str) -> bool {
     match rule_named(rule).unwrap().scopes {
         ScopeTypes::Any => false,

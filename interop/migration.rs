@@ -178,7 +178,7 @@ fn a_proxmox_server_is_imported_and_every_difference_is_told() {
     assert_eq!((put("/dav/plain/a"), put("/dav/chunks/a")), (201, 503));
     server.cli(&["datastore", "maintenance", "chunks", "none"]);
     assert_eq!(put("/dav/chunks/a"), 201);
-    // From now on, the chunk store is writable, and `doctor` warns of this.
+    // The chunk store is writable now, and `doctor` warns of this.
     let doctor = server.cli_output(&["doctor"], "");
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("is a chunk store of Proxmox Backup Server"));
 
@@ -398,7 +398,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let data = server.data();
     let before = std::fs::read(data.join("user.cfg")).unwrap();
     let report = server.cli(&["import", "proxmox", data.to_str().unwrap()]);
-    // For the other records, the report mentions only differences.
+    // Users and datastores come from the edited files. For these records, the report mentions only differences.
     let told = |kind: &str| report.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
     assert!(told("datastore").is_empty() && told("user").iter().all(|item| item["differs"] != Value::Null));
     let mut users: Vec<&str> = told("user").iter().filter_map(|item| item["name"].as_str()).collect();

@@ -358,7 +358,8 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             switch(&lmdb, &name, false);
         }
         stop.store(true, Ordering::SeqCst);
-        // LMDB does not permit closing a store while a thread that has read from it ends. The scope waits only for the end of the closures.
+        // LMDB does not permit closing a store while a thread that has read from it ends. The scope waits only for the end of the closures, so the
+        // threads are joined here.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [attempts, late, unseen] = [attempts, late, unseen].map(AtomicU64::into_inner);

@@ -202,8 +202,8 @@ fn a_server_without_capabilities_writes_acls_of_samba_with_the_helper() {
     assert_eq!(acl_of(&root.join("a"), "security.NTACL").unwrap(), first);
     assert_eq!(server.curl("/dav/main/d", &["-X", "MKCOL"]), 201);
     assert!(acl_of(&root.join("d"), "security.NTACL").is_some());
-    // After a listing, the kernel reports changes on the file system of the listing, if the server relies on these reports for this type of file
-    // system.
+    // On ext4 and XFS, the kernel reports changes of the file system after the first listing. On other file systems, the server does not ask for
+    // these reports.
     assert_eq!(server.curl("/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 1"]), 207);
     let queues: Vec<PathBuf> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()

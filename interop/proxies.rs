@@ -346,7 +346,7 @@ fn over_a_unix_socket_a_request_without_a_client_is_refused() {
     }
     until("they are logged", &server, || server.log().matches("\"HT29\"").count() == 4);
     assert_eq!(server.log().matches("\"peer\":\"unix\"").count(), 4, "{}", server.log());
-    // Limits for an address do not apply. The kernel sends large files, also to a slow client.
+    // Limits for an address do not apply to connections over the Unix socket. The kernel sends large files, also to a slow client.
     let held: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect(path_of(&server)).unwrap()).collect();
     let content: Vec<u8> = (0..24 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::fs::write(server.data().join("datastores/main/large"), &content).unwrap();
@@ -388,7 +388,7 @@ fn a_unix_socket_is_replaced_only_if_nobody_listens_on_it() {
     signal("TERM", second.pid());
     assert!(second.wait().success());
     assert!(!path.exists());
-    // The path of the socket is a file of another kind, or the socket of another program that ended.
+    // If a file of another kind has the path of the socket, the server does not start. The server replaces the socket of a program that ended.
     std::fs::write(&path, "content").unwrap();
     assert!(refused(&other).contains("is not a socket"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "content");

@@ -39,7 +39,7 @@ const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror
 const PLACE: &str = "ENFILADE_RACE_PLACE";
 const RULE: &str = "ENFILADE_RACE_WITHOUT";
 
-/// An index of existing credentials, for rule 3.
+/// An index of existing credentials, with which rule 3 can be broken.
 #[derive(Clone)]
 struct Live(Arc<BTreeSet<CredentialId>>);
 

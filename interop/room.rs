@@ -51,7 +51,7 @@ fn an_upload_holds_no_more_room_than_came() {
     large.read_exact(&mut begun).unwrap();
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
     assert_eq!(put(&["-H", "Transfer-Encoding: chunked", "-H", "X-Expected-Entity-Length: 170000000"]), 507);
-    // The same test for the space of the disk.
+    // Repeats the test for the space of the disk.
     let main = server.data().join("datastores/main");
     let slow: Vec<TcpStream> = (0..8)
         .map(|n| {

@@ -85,8 +85,8 @@ fn secrets_are_told_to_their_user_and_to_administrators() {
     }
 }
 
-/// The blob of a credential may name a trust. The key would give all rights of its user instead of the rights of the trust. Therefore the credential
-/// is refused.
+/// The blob of a credential may name a trust. An EC2 key with such a blob would give all rights of its user instead of the rights of the trust.
+/// Therefore the credential is refused.
 #[test]
 fn a_key_that_names_a_trust_is_refused() {
     let (cloud, user, own) = with_user("ann");

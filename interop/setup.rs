@@ -50,7 +50,7 @@ fn a_server_is_ready_after_setup_and_a_second_setup_changes_nothing() {
     let stores = server.cli(&["datastore", "list"]);
     assert_eq!((stores.len(), stores[0]["datastore"].as_str()), (1, Some("tank")), "there is no `main`");
 
-    // The same command again, while the server runs.
+    // Runs the same command again, while the server runs.
     let revision = || server.cli(&["facts", "status"])[0]["revision"].clone();
     let before = revision();
     let outside = server.data().with_file_name("files");

@@ -42,7 +42,7 @@ fn copies_of_one_user_leave_threads_to_others() {
         while under_way() < 3 && began.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Writing needs threads.
+        // A PUT needs a thread.
         let path = format!("/dav/main/of-bob{round}");
         assert_eq!(curl(&server, &bob, &path, &["--request", "PUT", "--data", "x"]).status, 201);
         let over = copies.iter_mut().filter_map(|copy| copy.try_wait().unwrap()).count();

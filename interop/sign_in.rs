@@ -229,7 +229,7 @@ fn a_person_signs_in_with_a_browser_behind_every_proxy() {
             let page = client.send(&client.at("/page"), arguments);
             assert!(page.status >= 400 && world.application.take().is_empty(), "{kind}: {}", page.head);
         }
-        // The configuration of the application can say which of the two credentials is used.
+        // If a request has a cookie and a header with a credential, the configuration of the application can say which of the two is used.
         for (choice, user) in [("cookie", "writer-x@local"), ("header", "writer-x@local!t")] {
             world.server.cli(&["application", "set", "wiki", "--if-both", choice]);
             let page = browser.send(&browser.at("/page"), &["--user", basic]);

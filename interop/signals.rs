@@ -125,10 +125,10 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(1, 0);
     write("list", "a.pem\nb.pem\n");
     until_metrics(0, 0);
-    // The server reads a file again with the list if the file changed shortly before the start. The key of the file is in memory after the next
-    // handshake.
+    // If a file changed shortly before the start, the server reads the file again together with the list. The key of the file is in memory only after
+    // the next handshake.
     assert_eq!(answers("a.example"), "a");
-    // The key in the directory of its bundle is removed, and restored later.
+    // The key file `a.key` is removed, and restored later.
     std::fs::remove_file(place.join("a.key")).unwrap();
     until_told(&format!(
         "certificate `{}` cannot be used: the file contains no private key",
@@ -144,7 +144,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_told(&format!("certificate `{}` cannot be used: No such file", place.join("b.pem").display()));
     until_metrics(0, 1);
     assert_eq!(answers("b.example"), "b");
-    // The server has no earlier key of a file that breaks before its first handshake.
+    // If a file breaks before the first handshake with its certificate, the server has no earlier key for this certificate.
     write("c.pem", &bundle("c", &["c.example"], &ecdsa()));
     write("list", "a.pem\nb.pem\nc.pem\n");
     until_told(&format!("+{}", place.join("c.pem").display()));
@@ -176,7 +176,8 @@ fn a_configuration_that_was_removed_is_no_reload() {
     wait_until(SOON, "an empty file is a decision", || shown() != "alert 112");
 }
 
-/// The next start is refused, and so is every command that could change the facts with the default settings. The commands for a repair work.
+/// Checks that the next start is refused, and that every command is refused that could change the facts with the default settings. Commands for a
+/// repair must work.
 fn is_missed(server: &Server) {
     let started = serving(&server.data(), &[]).output().unwrap();
     let refused =

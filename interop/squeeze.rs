@@ -461,7 +461,8 @@ fn of_readers(world: &World) {
         ("PROPFIND", "/dav/main/many/", ("depth", "1")),
         ("GET", "/dav/main/large", ("accept", "*/*")),
     ];
-    // Either the client reads nothing, or one byte of each stream, or the windows of the streams are open and the window of the connection is closed.
+    // The client permits no bytes, one byte of each stream, or many bytes of each stream. In the last case, the window of the connection is the
+    // limit.
     for window in [0, 1, 1 << 24] {
         for (method, path, more) in asked {
             let mut http2 = Http2::connect(&world.server.address, &[(INITIAL_WINDOW, window)]);

@@ -190,7 +190,7 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
         }
         is_over()
     };
-    // HTTP/2 connections without a request, after one request, and with a head that never ends.
+    // The server closes idle HTTP/2 connections: without a request, after one request, and with a head that never ends.
     let authorization = authorization(&token);
     let fields = [
         (":method", "GET"),
@@ -210,7 +210,7 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
         assert!(soon(&mut || http2.is_over()), "case {case}: {:?}", http2.frames());
         assert_eq!(http2.count(DATA), usize::from(case == 1), "case {case}");
     }
-    // An HTTP/1.1 connection after a request.
+    // The server closes an idle HTTP/1.1 connection after a request.
     let mut stream = TcpStream::connect(&server.plain).unwrap();
     let request = format!("GET /whoami HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();

@@ -52,7 +52,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
     }
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
     server.cli(&["user", "add", "bob@local"]);
-    // The last two of these entries do not exist, or may not be seen.
+    // Bob does not see the last two entries: `gone/too` does not exist, and the ACL of `hidden` does not let him see it.
     for path in ["a/b c", "a/one.txt", "gone/too", "hidden"] {
         let path = format!("/datastore/main/{path}");
         server.cli(&["role", "assign", "--path", &path, "--auth-id", "bob@local", "DatastoreReader"]);
@@ -111,7 +111,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
         assert!((400..500).contains(&status), "{method} {path}: {status}");
     }
     assert!(main.join("a/plain.txt").exists() && !main.join("new").exists());
-    // Without the role, or with a role on the whole datastore, there are no such folders.
+    // With a role on the whole datastore, bob sees all entries. Without a role, he does not see the datastore.
     let role = |verb: &str, path: &str, role: &str| {
         server.cli(&["role", verb, "--path", path, "--auth-id", "bob@local", role]);
     };

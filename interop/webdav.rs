@@ -119,7 +119,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert!(!left.contains("b/3"), "{left}");
     assert!(main.join("from/a/b/3").exists() && !main.join("from/1").exists());
     assert_eq!(method(&server, &alice, "DELETE", "/dav/main/from", &["Depth: 0"]).0, 400);
-    // A name of a hidden entry is refused like a name that the user may not create.
+    // A request that would create an entry under the name of a hidden entry is refused, as if the user had no right to create entries.
     std::fs::write(main.join("hidden"), "x").unwrap();
     server.cli(&["acl", "set", "main", "/hidden", "allow alice@local full"]);
     let onto = destination("/dav/main/hidden");
@@ -131,7 +131,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     let lock = ["--request", "LOCK", "--data", LOCK];
     assert_eq!(curl(&server, &bob, "/dav/main/hidden", &lock).status, 403);
     assert_eq!(std::fs::read_to_string(main.join("hidden")).unwrap(), "x");
-    // All entries exist with their ACLs, and there are no other entries.
+    // After a MOVE, the entries have their content and their ACLs, and no temporary entries are left.
     assert_eq!(method(&server, &alice, "MOVE", "/dav/main/from/a", &[&to]).0, 204);
     assert_eq!(std::fs::read_to_string(main.join("to/b/3")).unwrap(), "from/a/b/3");
     let names: Vec<String> = std::fs::read_dir(&main)

@@ -64,7 +64,7 @@ fn how_many_hidden_members_a_tree_has_is_not_told_by_a_limit() {
     let deep = ["--request", "PROPFIND", "--header", "Depth: infinity"];
     let listed = curl(&server, &bob, "/dav/main/from", &deep).text();
     assert!(!listed.contains(" 507 ") && listed.matches("<D:response>").count() == 4, "{listed}");
-    // A hidden member prevents the DELETE of the directory, as on a server without the limits. The response does not mention a limit.
+    // A hidden member prevents the DELETE of the directory. The limits have no effect on this. The response does not mention a limit.
     let answer = curl(&server, &bob, "/dav/main/from", &["--request", "DELETE"]);
     assert_eq!((answer.status, answer.text().contains(" 507 ")), (207, false), "{}", answer.text());
     assert!(!main.join("from/0").exists() && main.join("from/11").exists());

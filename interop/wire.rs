@@ -109,7 +109,7 @@ fn cases(corpus: &str) -> Vec<Case> {
     cases
 }
 
-/// `{x*3}` is `xxx`.
+/// Replaces each `{x*N}` by N times `x`.
 fn repeated(text: &str) -> String {
     let Some((before, rest)) = text.split_once('{') else { return text.to_owned() };
     let (inner, after) = rest.split_once('}').unwrap();

@@ -8,7 +8,7 @@ use std::process::Output;
 
 const DAMAGED: [u8; 8192] = [7; 8192];
 
-/// Runs a command in which every `renameat2` fails. If `fault` is given, one of its other calls fails, too.
+/// Runs a command in which every `renameat2` fails. If `fault` is given, another call of the command fails, too.
 fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
     traced(data, arguments, "renameat2:error=EINVAL", fault).output().unwrap()
 }

@@ -69,7 +69,7 @@ const AUTHORIZATIONS: [(&str, &str); 38] = [
     ("AWS4", "AWS4-HMAC-SHA256 Credential=x"),
 ];
 
-/// Header fields other than `Authorization`. Each is sent alone, or together with a valid `Authorization`.
+/// Header fields other than `Authorization`. Each field is sent in two requests: alone, and together with a valid `Authorization`.
 const OTHERS: [(&str, &str); 16] = [
     ("X-Auth-Token", "{{token of member's session}}"),
     ("X-Auth-Token", "{{token of guest's session}}"),

@@ -17,7 +17,8 @@ const CLOUD: &str = include_str!("cloud.json");
 /// Limits by time or by number of requests are high. Therefore no answer depends on the duration of the run or on its number of requests.
 const ENVIRONMENT: [(&str, &str); 11] = [
     WITHOUT_PENALTIES,
-    // Datastores are created while the server runs, and some are outside of the roots.
+    // Only the default roots are permitted over HTTP. Commands create datastores outside of these roots while the server runs, and Landlock would
+    // deny access to these datastores.
     CLOSED,
     ("ENFILADE_PRIVILEGES__LANDLOCK", "false"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),
@@ -360,7 +361,7 @@ fn import(server: &Server, cloud: &Value) {
     assert!(output.status.success() && left.is_none(), "{}\n{said}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The records of a list. If the list has the filter `domain_id`, only the records of this domain.
+/// The records of a list. A list with the filter `domain_id` contains only the records of this domain.
 fn listed(cloud: &Value, name: &str) -> Vec<Value> {
     let list = |name: &str| cloud.get(name).and_then(Value::as_array).cloned();
     let of_domain = || {

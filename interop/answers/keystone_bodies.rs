@@ -97,7 +97,7 @@ pub(super) const QUERIES: &[(&str, &[&str])] = &[
 
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-/// Method, path, caller, and the bodies.
+/// Requests that create or change records: method, path, caller, and the bodies that are sent.
 #[rustfmt::skip]
 pub(super) const BODIES: &[Row] = &[
     ("POST", "/users", "admin's session", &["", "x", "[]", "{}", r#"{"user":{}}"#, r#"{"user":[]}"#, r#"{"user":{"name":""}}"#, r#"{"user":{"name":1}}"#, r#"{"user":{"name":"b-1"}}"#, r#"{"user":{"name":"b-2","domain_id":"none"}}"#, r#"{"user":{"name":"alice","domain_id":"{{domain corp}}"}}"#, r#"{"user":{"name":"b/3","domain_id":"{{domain corp}}"}}"#, r#"{"user":{"name":"b-4","domain_id":"{{domain corp}}","enabled":"yes"}}"#, r#"{"user":{"name":"b-5","domain_id":"{{domain corp}}","enabled":false,"description":"five","email":"a@b","extra":"kept","default_project_id":"{{project p}}"}}"#, r#"{"user":{"name":"b-6","domain_id":"{{domain corp}}","default_project_id":"x"}}"#, r#"{"user":{"name":"b-7","domain_id":"{{domain corp}}","password":""}}"#, r#"{"user":{"name":"b-8","domain_id":"{{domain corp}}","options":{"ignore_password_expiry":true}}}"#, r#"{"user":{"name":"b-9","domain_id":"{{domain corp}}","options":{"unknown":true}}}"#, r#"{"user":{"name":"b-10","domain_id":"{{domain corp}}","options":{"multi_factor_auth_enabled":true}}}"#, r#"{"user":{"name":"b-11","domain_id":"{{domain corp}}","id":"x"}}"#, r#"{"user":{"name":"a name of more than sixty-four bytes, which is longer than any name of a user may be","domain_id":"{{domain corp}}"}}"#]),

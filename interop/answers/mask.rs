@@ -126,7 +126,7 @@ impl Masks {
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);
         let bytes = text.as_bytes();
         while at < bytes.len() {
-            // A rule also compares the end of the text that is already written.
+            // If a pattern begins with the masked part, the rule also checks the last byte of `out`.
             let found = self.by_byte[usize::from(bytes[at])].iter().find_map(|nth| {
                 let (begin, end) = self.rules[*nth].find(bytes, at, &out)?;
                 Some((*nth, begin, end))
@@ -160,8 +160,8 @@ impl Masks {
         match rule.kind {
             Kind::Kept => value.to_owned(),
             Kind::Each => format!("<{}>", rule.name),
-            // The value is a number of seconds, such as the remaining time of a lock. The number is rounded up to minutes. One second more than whole
-            // minutes is not another minute, because the clock may advance between the request and the answer.
+            // The value is a number of seconds, such as the remaining time of a lock. The number is rounded up to minutes. A number that exceeds
+            // whole minutes by one second is rounded down, because the clock may advance between the request and the answer.
             Kind::Minutes => {
                 let seconds = value.parse::<u64>().unwrap_or(0);
                 format!("<{} minutes>", seconds.saturating_sub(1).div_ceil(60).max(seconds.min(1)))

@@ -3,7 +3,7 @@
 pub(super) const DEPTHS: [&str; 10] =
     ["", "0", "1", "infinity", "Infinity", "2", "-1", "0, 1", "1,noroot", "x"];
 
-/// Names and bodies. The usual bodies come first.
+/// Bodies of PROPFIND, each with its name. The usual bodies come first.
 pub(super) const PROPFINDS: [(&str, &str); 26] = [
     ("nothing", ""),
     ("allprop", r#"<propfind xmlns="DAV:"><allprop/></propfind>"#),

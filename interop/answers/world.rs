@@ -138,7 +138,7 @@ impl World {
 
     /// Sends a request that prepares other requests. The answer is not recorded.
     pub(super) fn quietly(&mut self, caller: &str, ask: Ask) -> Got {
-        // On a separate connection, because the lines of the log are assigned to requests by connection.
+        // The request uses a separate connection, because the lines of the log are assigned to requests by connection.
         self.send(Way::Plain, &format!("{caller}, quietly"), ask).0
     }
 
@@ -189,7 +189,7 @@ impl World {
         entries.into_iter().map(|entry| canonical(&mut self.masks, &mut logged, entry)).collect()
     }
 
-    /// Waits until all events are in the log, and returns them in order, by connection.
+    /// Waits until all events are in the log. Returns the events of each connection, in order.
     fn logged(&self) -> HashMap<String, Vec<Value>> {
         let mut expected: HashMap<&str, usize> = HashMap::new();
         for entry in self.entries.iter().filter(|entry| matches!(entry.way, Way::Plain | Way::Http2)) {

@@ -21,7 +21,8 @@ fn sessions_and_tokens_of_an_account_have_pages() {
     }
     let browser = Browser::new(&server);
     browser.sign_in("alice");
-    // The login of the browser itself has no such form. Logins of the same second have any order, so it can be on each page.
+    // The page has no form that ends the session of this browser. Sessions of the same second can have any order, so the session of this browser can
+    // be on either page.
     for (query, form, counts) in [
         ("sessions", "/console/account/end-session", [[49, 5], [50, 4]]),
         ("tokens", "/console/account/delete-token", [[100, 6]; 2]),

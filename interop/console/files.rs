@@ -41,7 +41,7 @@ fn a_folder_is_listed_in_order_and_a_hidden_entry_is_absent() {
     assert_eq!(names(&page.text()), all);
     let of_bob = bob.open("/console/files/main/");
     assert_eq!(names(&of_bob.text()), ["folder", "A.txt", "b.txt", "dot.png", "page.html"]);
-    // Bob may only read. The page offers nothing that he may not do.
+    // Bob may only read. The page offers him only the actions that he may do.
     assert!(page.text().contains("id=\"upload\"") && !of_bob.text().contains("id=\"upload\""));
     for order in ["size", "time"] {
         assert_eq!(

@@ -124,7 +124,7 @@ async function files(page) {
   assert.equal(await page.locator("a.entry", { hasText: "renamed.txt" }).count(), 0);
   await page.click("button:has-text('Undo')");
   await page.waitForSelector("text=Restored.");
-  // Deletes it again, and restores it on the page of the trash.
+  // Deletes the file again, and restores it on the page of the trash.
   await page.click("text=renamed.txt");
   await page.click("summary[aria-label='More for this file']");
   await page.click("button[value=remove]");
@@ -137,7 +137,7 @@ async function files(page) {
   await page.keyboard.press("Enter");
   await page.waitForSelector("text=Restored.");
   await page.click("text=renamed.txt");
-  // Deletes it for good.
+  // Deletes the file for good.
   await page.click("summary[aria-label='More for this file']");
   page.once("dialog", (dialog) => dialog.accept());
   await page.click("button[value=erase]");

@@ -1,4 +1,4 @@
-//! Links with which people share files and folders: what a guest can do, what ends a link, and that a guest learns nothing else.
+//! Links with which people share files and folders: what a guest can do, what ends a link, and that a guest learns nothing about other files.
 
 use super::files::names;
 use super::{Browser, Page, server};
@@ -111,7 +111,7 @@ fn a_guest_sees_what_the_maker_sees_at_the_place_and_nothing_else() {
     let cookie = format!("__Host-enfilade-console={text}");
     assert_eq!(guest.send("/console/", &["--cookie", &cookie]).status, 303);
     assert_eq!(Browser::new(&server).open(&format!("/s/{}/", &text[..63])).status, 404);
-    // A file is shared alone.
+    // A link to a file shares only this file.
     let (file, _) = link(&server, &["main", "/shared/a.txt", "--user", "bob@local"]);
     assert_eq!(guest.open(&format!("{file}?get")).text(), "content of shared/a.txt");
     assert_eq!(guest.open(&format!("{file}/veiled.txt")).status, 404);
@@ -227,7 +227,7 @@ fn a_password_is_needed_once_and_guesses_are_slowed_down() {
     );
     assert_eq!(guest.open(&format!("{path}/a.txt?get")).text(), "content of shared/a.txt");
     assert!(other.open(path).text().contains("type=\"password\""));
-    // The pass is for this link only.
+    // The cookie that the guest got for the password is valid only for this link.
     let second = server.cli_output(
         &["link", "create", "main", "/shared", "--user", "bob@local", "--password-stdin"],
         "open sesame",
@@ -302,7 +302,7 @@ fn guests_upload_into_a_drop_box_and_learn_nothing() {
         let page = put(name, "up", more);
         assert!([400, 404].contains(&page.status), "{name}: {}", page.head);
     }
-    // A refused upload is no use, and leaves nothing behind.
+    // A refused upload does not count as a use of the link, and leaves no file behind.
     let rows = server.cli(&["link", "list"]);
     let row = rows.iter().find(|row| row["id"] == id.as_str()).unwrap();
     assert_eq!((&row["uses_left"], count()), (&Value::from(2), 3), "{row}");
@@ -314,7 +314,7 @@ fn guests_upload_into_a_drop_box_and_learn_nothing() {
         }
         assert!(!page.text().contains("taken") && !page.text().contains("mine"), "{below}");
     }
-    // The owner of the file is the maker of the link, who can no longer add files now.
+    // The user who made the link loses the right to add files. From now on, the link accepts no uploads.
     server.cli(&["acl", "set", "main", "/box", "allow authenticated read"]);
     assert_eq!((put("later.txt", "up", &[]).status, guest.open(&path).status), (404, 404));
 }
@@ -353,16 +353,16 @@ fn people_make_and_end_links_in_the_console() {
         let page = alice.act(&format!("/console/share/main/{place}"), &fields);
         assert_eq!(page.status, status, "{place} {more:?}: {}", page.text());
     }
-    // Bob may read, so he can share for reading, and cannot make a drop box. He cannot share what he cannot see.
+    // Bob may read, so he can share for reading, and cannot make a drop box. He cannot share files that he cannot see.
     assert_eq!(create(&bob, "shared/", &[]).status, 200);
     assert_eq!(create(&bob, "shared/", &[("drop", "yes")]).status, 403);
     assert_eq!(create(&bob, "shared/veiled.txt", &[]).status, 404);
-    // Nobody but the user and an administrator sees or ends a link.
+    // Only the user who made a link and an administrator can see or end the link.
     assert_eq!(bob.open("/console/links?of=all").status, 403);
     assert_eq!(bob.act("/console/links/end", &[("id", &id)]).status, 422);
     assert_eq!(bob.act("/console/links/end-any", &[("id", &id)]).status, 403);
     assert!(root.open("/console/links?of=all").text().contains("alice@local"));
-    // A request without the session or the token of the form makes no link. A lent credential is no session of the console.
+    // A request without the session or the token of the form makes no link. An API token does not replace the session.
     let token = server.add_token("alice@local!narrow");
     for arguments in [&["--user", token.as_str(), "--data", "days=7"][..], &["--data", "days=7"]] {
         let page = Browser::new(&server).send("/console/share/main/shared/", arguments);
@@ -393,7 +393,7 @@ fn of_links_of_a_user() {
     assert!(make("101s").contains("link_seconds") && make("never").contains("link_seconds"));
     assert_eq!((make("2s"), make("90s")), (String::new(), String::new()));
     assert!(make("90s").contains("links_per_user"));
-    // An expired link does not count, and is deleted.
+    // An expired link does not count toward `links_per_user`, and is deleted.
     std::thread::sleep(std::time::Duration::from_millis(3_100));
     assert_eq!(make("90s"), "");
     assert_eq!(server.cli(&["link", "list"]).len(), 2);

@@ -1,4 +1,4 @@
-//! The other pages of the console: the account, explanations, and the pages of administrators.
+//! The pages of the console for the account, for explanations, and for administrators.
 
 use super::{Browser, PASSWORD, server, set_password};
 use crate::curl::{PROPFIND_0, curl};
@@ -144,7 +144,7 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
         assert_eq!((status(&root), status(&eve), status(&alice)), (200, 200, of_alice), "{area}");
     }
     assert!(!alice.open("/console/datastores").text().contains("Active operations"));
-    // Actions that an auditor and a user may not do, but an administrator may.
+    // An administrator may do these actions. An auditor and a user may not do them.
     for (path, fields, location) in [
         (
             "users/add",

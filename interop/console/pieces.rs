@@ -52,7 +52,7 @@ fn an_upload_goes_on_where_it_was_interrupted() {
         assert_eq!((name.len(), received), (32, 0));
         assert_eq!(append(&alice, "large file", &name, 0, "01234"), (200, "5".to_owned()));
         assert!(!main.join("large file").exists());
-        // The same file gets the same upload; another size is another upload.
+        // A request with the same path and size continues the same upload. A request with another size begins another upload.
         assert_eq!(begin(&alice, "large file", 12), (name.clone(), 5));
         assert_ne!(begin(&alice, "large file", 13).0, name);
         // A piece that begins at another byte is not written.
@@ -79,7 +79,7 @@ fn an_upload_goes_on_where_it_was_interrupted() {
     let (name, _) = begin(&alice, "large file", 3);
     let late = send(&alice, "PATCH", &format!("large%20file?upload={name}&at=0"), "abc", &is_new);
     assert_eq!(late.status, 412);
-    // The bytes are kept, and an empty piece gives the file its name.
+    // The server kept the received bytes. An empty piece completes the upload, and the file gets its name.
     assert_eq!(append(&alice, "large file", &name, 3, "").0, 204);
     assert_eq!(std::fs::read_to_string(main.join("large file")).unwrap(), "abc");
     assert_eq!(crate::server::read_acl(&main.join("large file")), acl);
@@ -102,7 +102,7 @@ fn an_upload_belongs_to_its_user_and_needs_the_right_at_every_piece() {
     assert_eq!(append(&carol, "x", "nonsense", 0, "abc"), absent);
     assert_eq!(append(&alice, "y", &name, 0, "abc").0, absent.0, "another path");
     assert_eq!(begin(&carol, "x", 6).1, 0);
-    // Without the token of the session, or from another site.
+    // The server refuses a piece without the token of the session, and a piece from a page of another site.
     let path = format!("/console/uploads/main/x?upload={name}&at=0");
     let (own, csrf) = (alice.origin(), format!("X-Csrf-Token: {}", alice.open("/console/").csrf()));
     for headers in [&[own.as_str()][..], &[csrf.as_str()], &[csrf.as_str(), "Origin: https://evil.example"]] {
@@ -132,7 +132,7 @@ fn unfinished_uploads_are_bounded_and_count_in_the_quota() {
         let (name, _) = begin(&alice, "x", 100_000);
         assert_eq!(append(&alice, "x", &name, 0, &"x".repeat(60_000)).0, 200);
         assert_eq!(send(&alice, "PUT", "y?bytes=60000&modified=7", "", &[]).status, 507);
-        // The rest of the file still fits, because its first part is counted once.
+        // The rest of the file fits into the quota, because the server counts the received part only once.
         assert_eq!(append(&alice, "x", &name, 60_000, &"x".repeat(40_000)).0, 201, "{}", server.log());
         assert_eq!(send(&alice, "PUT", "y?bytes=60000&modified=7", "", &[]).status, 507);
         for n in 0..25 {
@@ -159,7 +159,7 @@ fn two_requests_do_not_write_to_one_upload() {
     let (name, _) = begin(&alice, "x", 1 << 20);
     let csrf = format!("X-Csrf-Token: {}", alice.open("/console/").csrf());
     let cookie = format!("Cookie: __Host-enfilade-console={}", alice.cookie());
-    // A client that sends the beginning of a piece and stops.
+    // This client sends a piece slowly, and is killed before the end of the piece.
     let mut slow = std::process::Command::new("curl")
         .args(["--silent", "--insecure", "--http1.1", "--request", "PATCH", "--limit-rate", "2000"])
         .args(["--header", &csrf, "--header", &alice.origin(), "--header", &cookie])

@@ -38,7 +38,7 @@ fn hidden(page: &Page, name: &str) -> String {
     rest.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// Sets up a second factor. Returns its secret and the recovery codes. The code of the present step was used.
+/// Sets up a second factor. Returns its secret and the recovery codes. Uses the code of the present step.
 fn enrol(browser: &Browser<'_>) -> (String, Vec<String>) {
     let page = browser.act("/console/account/begin-second-factor", &[("present", PASSWORD)]);
     assert_eq!(page.status, 200, "{}", page.text());
@@ -81,7 +81,7 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     let address = element(&page, "address");
     assert!(address.starts_with("otpauth://totp/127.0.0.1:alice@local?secret="), "{address}");
     assert!(address.contains(&secret) && page.header("cache-control") == "no-store", "{address}");
-    // Nothing changes until the first code.
+    // The second factor has no effect before the first right code.
     let wrong = browser.act("/console/account/confirm-second-factor", &[("code", "000000")]);
     assert!(wrong.status == 422 && wrong.text().contains("the code is wrong"), "{}", wrong.text());
     // Another session of the user does not get the secret.
@@ -93,7 +93,7 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     assert_eq!(done.status, 200, "{}", done.text());
     let recovery: Vec<String> = element(&done, "recovery-codes").lines().map(str::to_owned).collect();
     assert_eq!(recovery.len(), 10, "{recovery:?}");
-    // All sessions ended, because the password was enough for them.
+    // All sessions ended, because the user had signed in to them with the password alone.
     assert_eq!([&browser, &other].map(|browser| browser.open("/console/").status), [303, 303]);
 
     let basic = curl(&server, &format!("alice@local:{PASSWORD}"), "/dav/main/", &PROPFIND_0);
@@ -107,13 +107,13 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     assert!(login.status == 401 && login.text().contains("totp"), "{}", login.text());
     assert_eq!(curl(&server, &token, "/dav/main/", &PROPFIND_0).status, 207);
 
-    // The page does not tell strangers that there is a second factor.
+    // After a wrong password, the page does not show whether the user has a second factor.
     let wrong = browser.submit("/console/sign-in", &[("user", "alice"), ("password", "wrong")]);
     assert!(wrong.status == 403 && !wrong.text().contains("passcode"), "{}", wrong.text());
     let wrong = sign_in_with(&browser, "alice", "000000");
     assert!(wrong.status == 403 && wrong.text().contains("The code is wrong"), "{}", wrong.text());
     assert!(!hidden(&wrong, "receipt").is_empty() && browser.cookie().is_empty());
-    // The receipt is no credential at any other place, and it is for its user only.
+    // The receipt is not accepted as a credential of other requests, and only its user can use it.
     let receipt = format!("X-Auth-Token: {}", hidden(&wrong, "receipt"));
     assert_eq!(curl(&server, "", "/v3/users", &["--header", &receipt]).status, 401);
     let next = code(&secret, 1);
@@ -121,7 +121,8 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     assert_eq!(browser.submit("/console/sign-in", &fields).status, 403);
     assert_eq!(sign_in_with(&browser, "alice", &next).status, 303);
     assert_eq!(browser.open("/console/account").status, 200);
-    // The code and a recovery code count once. The fifth wrong code would be the last one that is checked.
+    // A code of the app and a recovery code are accepted only once. The test sends fewer than five wrong codes, because the server checks no code
+    // after the fifth wrong code.
     let other = Browser::new(&server);
     assert_eq!(sign_in_with(&other, "alice", &next).status, 403);
     assert_eq!(sign_in_with(&other, "alice", &recovery[0].replace(' ', "-")).status, 303);
@@ -194,7 +195,8 @@ fn an_administrator_resets_a_second_factor_and_no_session_or_token_ends() {
     assert!(!again.status.success());
 }
 
-/// API tokens and sessions of other kinds cannot set up or remove a second factor: only the console has these actions, and it accepts only its cookie.
+/// API tokens and sessions of other kinds cannot set up or remove a second factor. Only the console has these actions, and the console accepts only
+/// its own cookie.
 #[test]
 fn only_a_person_in_the_console_changes_the_second_factor() {
     let server = server();

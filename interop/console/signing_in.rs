@@ -21,7 +21,7 @@ fn browsers_are_led_to_the_console_and_other_clients_keep_the_versions() {
     for path in ["/console/assets/console.css", "/console/nothing"] {
         assert_eq!(browser.open(path).status, 303, "{path}");
     }
-    // The files of the page may be kept, because their URLs contain a digest.
+    // Browsers may cache the files of the page for a long time, because the URLs of the files contain a digest.
     let form = browser.open("/console/sign-in");
     let text = form.text();
     let urls: Vec<&str> = text.split('"').filter(|part| part.starts_with("/console/assets/")).collect();

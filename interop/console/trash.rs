@@ -5,7 +5,7 @@ use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, until};
 use std::path::PathBuf;
 
-/// A server with files, on which alice and carol may change everything, bob may read, and root administers.
+/// A server with files. Alice and carol may change all files, bob may read all files, and root is an administrator.
 fn world_with(environment: &[(&str, &str)]) -> Server {
     let server = server_with(environment);
     server.add_user("carol", "DatastorePowerUser");
@@ -100,7 +100,7 @@ fn what_the_console_deletes_is_out_of_reach_until_it_is_restored() {
     assert!(
         page.status == 200 && page.text().contains("Moved to the trash.") && page.text().contains("Undo")
     );
-    // A link with another text offers nothing.
+    // A link with an invalid list of items offers no undo.
     for undo in ["x", "", &"0".repeat(31), &vec![names[0].as_str(); 101].join(".")] {
         let page = alice.open(&format!("/console/files/main/?done=trashed&undo={undo}"));
         assert!(page.status == 200 && !page.text().contains("Undo"), "{undo}");
@@ -136,7 +136,7 @@ fn only_the_user_and_an_administrator_see_an_item() {
     assert_eq!(act(&alice, "b.txt", &[("do", "remove")]).status, 303);
     let (path, id) = items(&alice.open(TRASH)).remove(0);
     assert_eq!(path, "/b.txt");
-    // For others the item is as absent as an item that does not exist.
+    // Other users get the same answers about this item as about an item that does not exist.
     let zeros = format!("{}-{}", &id[..32], "0".repeat(32));
     let foreign = format!("{}-{}", "1".repeat(32), &id[33..]);
     for other in [&carol, &bob] {
@@ -163,7 +163,7 @@ fn only_the_user_and_an_administrator_see_an_item() {
     assert_eq!(items(&of_all), [(path.clone(), id.clone())]);
     assert!(of_all.text().contains("alice@local"), "{}", of_all.text());
     assert!(items(&root.open(TRASH)).is_empty());
-    // An administrator empties only the own trash.
+    // The action `empty` of an administrator empties only the administrator's own trash.
     assert_eq!(root.act(TRASH, &[("do", "empty")]).status, 303);
     assert_eq!(items(&alice.open(TRASH)).len(), 1);
     let fields = [("do", "restore"), ("item", id.as_str()), ("to", "/folder/b.txt")];
@@ -258,7 +258,7 @@ fn the_trash_counts_in_the_quota_until_it_is_emptied() {
     assert_eq!(put("again"), 507);
     assert_eq!(alice.act(TRASH, &[("do", "empty")]).header("location"), "/console/trash/main/?done=emptied");
     assert_eq!(put("again"), 201);
-    // One item for good.
+    // Deletes one item for good, which frees its part of the quota.
     assert_eq!(act(&alice, "again", &[("do", "remove")]).status, 303);
     let id = items(&alice.open(TRASH)).remove(0).1;
     assert_eq!(put("again"), 507);
@@ -317,7 +317,7 @@ fn old_items_are_removed_and_the_trash_can_be_switched_off() {
     let old = format!("{seconds:016x}{}", &all[0][16..]);
     std::fs::rename(of_user.join(&all[0]), of_user.join(&old)).unwrap();
     server.stop();
-    // Without a trash, nothing is removed from it.
+    // While the trash is switched off, the server removes no old item from the trash.
     server.start_again_with(&[("ENFILADE_CONSOLE__TRASH_DAYS", "0")]);
     {
         let alice = signed_in(&server, "alice");

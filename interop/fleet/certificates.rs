@@ -88,7 +88,7 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     assert!(member.log().contains("certificate `w.pem` of the fleet cannot be used: it cannot be decrypted"));
     let said = doctor(member);
     assert!(said["state"] == "warning" && said["says"].as_str().unwrap().contains("decrypted"), "{said}");
-    // A new certificate repairs the failed decryption.
+    // A new certificate replaces the certificate that cannot be decrypted.
     let third = add(&fleet.members[0], &place, NAME);
     for member in &fleet.members {
         until("it serves the repaired certificate", member, || serves(member, NAME, &third));
@@ -101,7 +101,7 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     until("the directory is that of the fleet", &fleet.members[1], || {
         directory.join("w.pem").exists() && !directory.join("x.pem").exists()
     });
-    // Only `--fleet` removes the certificate.
+    // `certs remove` removes this certificate only with the option `--fleet`.
     let refused = why(&fleet.members[1].cli_output(&["certs", "remove", "w.pem"], ""));
     assert!(refused.contains("certs remove --fleet w.pem"), "{refused}");
     let refused = why(&fleet.members[1].cli_output(&["certs", "remove", "--fleet", "none.pem"], ""));

@@ -100,7 +100,7 @@ fn a_rotation_on_one_member_is_one_on_all() {
     assert_eq!(fleet.uses(&token), [200; 4]);
 }
 
-/// A member without the newest keys could accept a session of an attacker who has the old keys.
+/// A member that cannot get the newest keys refuses all sessions. With the old keys, it could accept a session of an attacker who has these keys.
 #[test]
 fn a_member_that_cannot_get_the_newest_keys_refuses() {
     let mut fleet = Fleet::start().with_password();
@@ -137,7 +137,7 @@ fn a_member_that_cannot_get_the_newest_keys_refuses() {
     assert_eq!(files(&fleet.members[0]), files(&fleet.members[1]));
 }
 
-/// Keys that were changed by hand stay, and the commands report them.
+/// A server does not undo a change of its keys by hand. `doctor` reports the change, and `keys share` gives the keys of one member to all members.
 #[test]
 fn keys_that_were_changed_by_hand_are_found_and_can_be_shared() {
     let mut fleet = Fleet::start().with_password();

@@ -53,11 +53,11 @@ fn the_edited_files_move_while_the_servers_run() {
     }
     until("the files are followed", a, || has(b, "kept@pbs"));
     assert_eq!((serves(a), serves(b)), (true, false));
-    // Without the files of the other member, the command changes nothing.
+    // If member b has no copies of the edited files of member a, the command changes nothing.
     let refused = why(&run(&b.data(), &["fleet", "follow-files"], None));
     assert!(refused.contains("is missing, or differs from the file that the fleet read last"), "{refused}");
     assert_eq!((serves(a), serves(b)), (true, false));
-    // An upload is running when the files move.
+    // An upload runs while member b takes over the edited files.
     let file = fleet.scratch.path().join("big");
     std::fs::write(&file, vec![b'x'; 64 << 20]).unwrap();
     let mut upload = command(a, &login)
@@ -101,7 +101,7 @@ fn the_edited_files_move_while_the_servers_run() {
     let changed = curl(a, "", "/api2/json/config/datastore/main", &change);
     assert_eq!(changed.status, 200, "{}", changed.text());
     assert!(std::fs::read_to_string(b.data().join("datastore.cfg")).unwrap().contains("comment moved"));
-    // The files move back. A server that followed its files earlier follows them again.
+    // Member a takes over the edited files again. A server that followed its files earlier can follow them again.
     let again = b.cli(&["fleet", "follow-files"]);
     assert_eq!(again[0]["before"], "b", "nothing to move");
     copy_files(b, a);

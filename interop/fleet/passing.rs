@@ -69,7 +69,7 @@ fn any_member_takes_requests_for_files() {
         let [direct, passed] = [home, other].map(|server| curl(server, login, "/dav/main/big", &[]));
         assert_eq!((passed.status, &passed.head), (401, &direct.head), "{login}");
     }
-    // HTTP/2, with a client that is slower than the serving member.
+    // A client over HTTP/2 that is slower than the serving member gets the whole file.
     let slow = command(other, &login)
         .args(["--http2", "--limit-rate", "16M"])
         .arg(other.url("/dav/main/big"))
@@ -113,7 +113,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     drive_datastores(other, home, &["elsewhere"]);
     let passed = other.log().lines().filter(|line| line.contains("\"passed\"")).count();
     assert!(passed > 10, "{passed}: {}", other.log());
-    // Other members return the answers of the serving member: about a running operation, and refusals.
+    // The other member returns the answers of the serving member about a running operation, and its refusals.
     let login = home.add_token("admin@local!api");
     let none = r#"{"data":{"processes":[],"read":0,"write":0}}"#;
     assert_eq!(call(other, &login, ACTIVE, &[]).text(), none);
@@ -148,7 +148,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
     assert_eq!((of_hers("main").status, of_hers("none").status), (403, 403));
     assert_eq!(of_hers("main").text().replace("main", "none"), of_hers("none").text());
     assert_eq!(call(other, &mallory, "config/datastore/main", &CHANGE).status, 403);
-    // Without a listener for members, the error of the other member names the serving member.
+    // A member without a listener for members passes no request on. Its error names the serving member.
     fleet.members[1].stop();
     fleet.members[1].start_again_with(&[WITHOUT_PENALTIES]);
     let other = &fleet.members[1];

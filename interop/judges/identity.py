@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = sys.argv[1]
 JUDGES, KEPT, SCRATCH = (Path(os.environ[name]) for name in ("JUDGES", "KEPT", "SCRATCH"))
-# Keystone needs most of the time, and a Keystone process uses only one core.
+# The tests against Keystone need most of the time, and a Keystone process uses only one core.
 KEYSTONES = 2
 ADMINISTRATOR = os.environ["ADMINISTRATOR"] = "the administrator's"
 CONFIGURATION = """[DEFAULT]

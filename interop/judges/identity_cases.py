@@ -71,7 +71,7 @@ results = Results()
 told = {}
 for n, (kind, members) in enumerate(list(classes.items())[part::parts]):
     unittest.TestSuite(members)(results)
-    # When the preparation of a class fails, unittest does not name its cases.
+    # If the preparation of a class fails, unittest does not report the cases of the class.
     whole = f"({kind.__module__}.{kind.__qualname__})"
     prepared = next((one for key, one in results.told.items() if key.startswith("setUpClass") and whole in key), None)
     for case in members:

@@ -96,7 +96,7 @@ def inner(kind, content, version=(3, 4)):
 
 
 good = hello()
-# The record, its result, and the expected result. "(the library's)": the TLS library decides, not this server.
+# The record, its result, and the expected result. In cases with "(the library's)" in their name, the TLS library decides, not this server.
 expected = [
     ("a hello", raw(good), "answered"),
     ("a hello in two records", raw(record(22, 10, body=good[5:15]) + record(22, len(good) - 15, body=good[15:])), "answered"),

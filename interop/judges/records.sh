@@ -1,4 +1,4 @@
-# Sends TLS records that no client sends, by tlslite-ng. Some are refused, and the TLS library accepts some (docs/tls.md).
+# With tlslite-ng, sends TLS records that no usual client sends. Some of them must be refused. The TLS library accepts the others (docs/tls.md).
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

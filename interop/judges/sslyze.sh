@@ -1,4 +1,5 @@
-# Runs sslyze: versions of the protocol, known vulnerabilities, and Mozilla's intermediate configuration. The certificate is that of the first start.
+# Runs sslyze: versions of the protocol, known vulnerabilities, and Mozilla's intermediate configuration. The server has the self-signed certificate
+# of its first start.
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

@@ -319,18 +319,18 @@ pub(crate) struct Cut {
     renames: usize,
 }
 
-/// The choice of one of the possible states at a moment.
+/// Chooses one of the possible states at a moment: which operations that are not synced reached the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Everything,
     Nothing,
-    /// Only names: renames, but no other operation on the files.
+    /// All operations on names, but no other operation.
     Names,
-    /// All operations on names, but no content of files.
+    /// All operations except writes.
     NamesOnly,
-    /// All operations on names, and the new lengths of files, but no content of files.
+    /// All operations, but a write sets only the new length of the file.
     NamesAndLengths,
-    /// The content of files, but no operation on names.
+    /// All writes, but no other operation.
     BytesOnly,
     Random(u64),
 }

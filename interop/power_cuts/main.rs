@@ -25,12 +25,12 @@ use std::process::{Command, Stdio};
 const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 /// The number of states that the test creates.
 const STATES: usize = 4_000;
-/// The binary is started for one of this many states, but at most [`STARTED_MAX`] times.
+/// One of this many states is tested with the binary, but at most [`STARTED_MAX`] times.
 const STARTED: usize = 100;
 const STARTED_MAX: usize = 300;
-/// For one of this many of these states, a server is started, too.
+/// For one of this many states that are tested with the binary, a server is started, too.
 const SERVED: usize = 5;
-/// The run ends when there are more kinds of findings.
+/// The run ends when there are more kinds of findings than this number.
 const SHOWN_MAX: usize = 30;
 
 fn number(name: &str) -> Option<u64> {
@@ -176,7 +176,7 @@ struct Campaign<'a> {
     dice: Dice,
     judge: &'a mut Judge,
     made: usize,
-    /// The binary is started for one of this many states.
+    /// One of this many states is tested with the binary.
     each: usize,
     started: usize,
     /// Each kind of finding, its number, and the first state with this finding.

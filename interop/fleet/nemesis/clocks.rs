@@ -27,7 +27,8 @@ impl Clocks {
         Clocks { files: (0..members).map(file).collect(), listeners, _scratch: scratch }
     }
 
-    /// The environment of a member. Its sessions are valid for longer than its clock is wrong, and keys that signed a session are not deleted.
+    /// The environment of a member. Sessions are valid for a longer time than the largest error of the clock, and keys that signed a session are not
+    /// deleted.
     pub(super) fn environment(&self, member: usize) -> Vec<(&str, &str)> {
         vec![
             WITHOUT_PENALTIES,
