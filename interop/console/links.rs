@@ -242,6 +242,31 @@ fn a_password_is_needed_once_and_guesses_are_slowed_down() {
 }
 
 #[test]
+fn wrong_passwords_of_a_link_are_limited_in_each_minute() {
+    let server = world();
+    let arguments = ["link", "create", "main", "/shared", "--user", "bob@local", "--password-stdin"];
+    let made: Value = serde_json::from_slice(&server.cli_output(&arguments, "open sesame").stdout).unwrap();
+    let path = made["path"].as_str().unwrap();
+    let guess = |at: usize| {
+        let guest = Browser::new(&server);
+        let (from, origin) = (format!("127.0.{at}.1"), guest.origin());
+        let wrong = format!("password=guess {at}");
+        let arguments = ["--interface", &from, "--header", &origin, "--data-urlencode", &wrong];
+        let page = guest.send(path, &arguments);
+        assert!([403, 429].contains(&page.status), "{}", page.head);
+        usize::from(page.status == 403)
+    };
+    // Every guess is from another network, so no address is blocked. All guesses are at most of two windows.
+    let judged: usize = std::thread::scope(|scope| {
+        let guess = &guess;
+        let threads: Vec<_> = (1..=50).map(|at| scope.spawn(move || guess(at))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!((1..=40).contains(&judged), "{judged}");
+    until("the log has the refusal", &server, || server.log().contains("\"code\":\"ID36\""));
+}
+
+#[test]
 fn uses_are_counted_once_for_each_download_and_never_exceeded() {
     let server = world();
     let (path, id) = link(&server, &["main", "/shared", "--user", "bob@local", "--uses", "5"]);
@@ -291,6 +316,8 @@ fn guests_upload_into_a_drop_box_and_learn_nothing() {
     let count = || std::fs::read_dir(&inside).unwrap().count();
     assert_eq!(count(), 3);
     let large = "x".repeat(1025);
+    // The answer has no figure of the datastore.
+    assert!(!put("large.txt", &large, &[]).text().contains("bytes"));
     assert_eq!(put("large.txt", &large, &[]).status, 507);
     assert_eq!(put("large.txt", &large, &["--header", "Transfer-Encoding: chunked"]).status, 507);
     for (name, more) in [
@@ -361,7 +388,15 @@ fn people_make_and_end_links_in_the_console() {
     assert_eq!(bob.open("/console/links?of=all").status, 403);
     assert_eq!(bob.act("/console/links/end", &[("id", &id)]).status, 422);
     assert_eq!(bob.act("/console/links/end-any", &[("id", &id)]).status, 403);
-    assert!(root.open("/console/links?of=all").text().contains("alice@local"));
+    let all = root.open("/console/links?of=all").text();
+    assert!(all.contains("alice@local") && all.contains("main:/shared"), "{all}");
+    let rest = root.open("/console/links?of=all&from=1").text();
+    assert!(rest.contains("alice@local") && !rest.contains("bob@local"), "{rest}");
+    // A person who may only see users sees no path of a foreign link.
+    server.cli(&["role", "assign", "--path", "/access", "--auth-id", "bob@local", "Audit"]);
+    let audited = bob.open("/console/links?of=all");
+    assert_eq!(audited.status, 200);
+    assert!(audited.text().contains("alice@local") && !audited.text().contains("/shared"), "{}", audited.text());
     // A request without the session or the token of the form makes no link. An API token does not replace the session.
     let token = server.add_token("alice@local!narrow");
     for arguments in [&["--user", token.as_str(), "--data", "days=7"][..], &["--data", "days=7"]] {

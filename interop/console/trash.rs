@@ -183,6 +183,25 @@ fn only_the_user_and_an_administrator_see_an_item() {
     }
     assert_eq!(alice.act(TRASH, &[("do", "empty")]).status, 303);
     assert_eq!(items(&root.open(&format!("{TRASH}?of=all"))).len(), 1);
+    // A user who may only read sees the item, and can neither restore it nor delete it for good.
+    let reader = ["--path", "/datastore/main", "--auth-id", "alice@local", "DatastoreReader"];
+    server.cli(&[&["role", "assign"], &reader[..]].concat());
+    assert_eq!(items(&alice.open(TRASH)).len(), 1);
+    for change in ["restore", "purge"] {
+        let fields = [("do", change), ("item", id.as_str()), ("to", "/folder/plan.txt")];
+        let page = alice.act(TRASH, &fields);
+        assert_eq!(page.status, 422, "{change}");
+        assert!(page.text().contains("/project/plan.txt"), "{}", page.text());
+    }
+    assert_eq!(alice.act(TRASH, &[("do", "empty")]).status, 303);
+    assert_eq!(items(&alice.open(TRASH)).len(), 1);
+    // The folder of the item is gone, so the folder above it decides.
+    std::fs::remove_dir(main_of(&server).join("project")).unwrap();
+    server.cli(&[&["role", "remove"], &reader[..]].concat());
+    server.cli(&[&["role", "assign"], &main[..]].concat());
+    let fields = [("do", "restore"), ("item", id.as_str()), ("to", "/folder/plan.txt")];
+    assert_eq!(alice.act(TRASH, &fields).status, 303);
+    assert_eq!(std::fs::read_to_string(main_of(&server).join("folder/plan.txt")).unwrap(), "plan");
 }
 
 #[test]

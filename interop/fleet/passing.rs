@@ -1,6 +1,7 @@
 //! Requests for datastores that one member passes on to another member, which serves them.
 
 use super::{Fleet, why};
+use crate::console::{Browser, set_password};
 use crate::curl::{Answer, command, curl};
 use crate::proxmox::drive_datastores;
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, until};
@@ -93,6 +94,56 @@ fn any_member_takes_requests_for_files() {
     assert_eq!(status(other, &login, "/dav/main/"), 207);
     other.cli(&["token", "delete", "admin@local!api"]);
     assert_eq!(status(other, &login, "/dav/main/"), 401);
+}
+
+#[test]
+fn the_console_and_links_of_any_member_show_files_of_another() {
+    let (fleet, _) = fleet(&[]);
+    let [home, other] = [&fleet.members[0], &fleet.members[1]];
+    home.add_user("alice", "DatastorePowerUser");
+    set_password(home, "alice@local");
+    home.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
+    let main = home.data().join("datastores/main");
+    std::fs::create_dir(main.join("shared")).unwrap();
+    std::fs::write(main.join("shared/a.txt"), "the a").unwrap();
+    let alice = Browser::new(other);
+    alice.sign_in("alice");
+    let page = alice.open("/console/files/main/shared/");
+    assert!(page.status == 200 && page.text().contains("a.txt"), "{}\n{}", page.text(), other.log());
+    assert_eq!(alice.open("/console/content/main/shared/a.txt").text(), "the a");
+    let made = alice.act("/console/files/main/shared/", &[("do", "new-folder"), ("name", "new")]);
+    assert_eq!(made.status, 303, "{}", made.text());
+    assert!(main.join("shared/new").is_dir());
+    // The other member checks the token against forged forms.
+    let forged = alice.submit("/console/files/main/shared/", &[("do", "new-folder"), ("name", "forged")]);
+    assert_eq!((forged.status, main.join("shared/forged").exists()), (403, false));
+    // The link is made at one member and works at the other. A guest enters the password at any member.
+    let arguments = ["link", "create", "main", "/shared", "--user", "alice@local", "--password-stdin"];
+    let made = home.cli_output(&[&arguments[..], &["--uses", "2"]].concat(), "open sesame");
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    let path = made["path"].as_str().unwrap();
+    let guest = Browser::new(other);
+    assert!(guest.open(path).text().contains("type=\"password\""));
+    assert_eq!(guest.submit(path, &[("password", "open sesame")]).status, 303);
+    assert!(guest.open(&format!("{path}/")).text().contains("a.txt"));
+    let file = format!("{path}/a.txt?get");
+    assert_eq!(guest.open(&file).text(), "the a");
+    assert_eq!((guest.open(&file).status, guest.open(&file).status), (200, 404));
+    // No log contains the secret of the link.
+    let secret = path.strip_prefix("/s/").unwrap();
+    assert!(!other.log().contains(secret) && !home.log().contains(secret));
+    assert!(other.log().contains("\"path\":\"/s/-\""), "{}", other.log());
+    // A link that is ended at one member is refused by the other.
+    let link = ["link", "create", "main", "/shared", "--user", "alice@local"];
+    let made = &home.cli(&link)[0];
+    let (path, id) = (made["path"].as_str().unwrap(), made["id"].as_str().unwrap());
+    assert_eq!(guest.open(path).status, 200);
+    home.cli(&["link", "end", id]);
+    assert_eq!(guest.open(path).status, 404);
+    // A user without a role in the datastore gets the answer for an absent datastore, and the request is not passed on.
+    home.cli(&["role", "remove", "--path", "/datastore/main", "--auth-id", "alice@local", "DatastorePowerUser"]);
+    let [hidden, absent] = ["main", "absent"].map(|name| alice.open(&format!("/console/files/{name}/")));
+    assert_eq!((hidden.status, absent.status), (404, 404));
 }
 
 /// A call of the Proxmox API with an API token.

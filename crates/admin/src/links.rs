@@ -245,21 +245,23 @@ pub fn end_link(ctx: &ChangeContext<'_>, id: &CredentialId, owner: Option<&UserI
     Ok(at)
 }
 
+/// Whether the number of uses of a link is limited.
+///
+/// # Errors
+/// When the link was ended, or the facts cannot be read.
+pub fn has_limited_uses(source: &dyn Source, id: &CredentialId) -> Result<bool, Error> {
+    let link = source.read(|view| view.get::<Credential>(id))??.and_then(|row| row.link);
+    Ok(link.ok_or(Refusal::NoLink)?.uses.is_some())
+}
+
 /// Counts a use of a link with a limited number of uses. Each use is counted in a commit of its own, and a use that cannot be counted is refused. So
 /// a link never allows more uses than its maker chose, even if several guests use it at the same time.
 ///
 /// # Errors
 /// When no use is left, the link was ended, or the facts cannot be changed.
 pub fn count_link_use(ctx: &ChangeContext<'_>, id: &CredentialId) -> Result<(), Error> {
-    let read = |view: &View<'_>| -> Result<Credential, Error> {
-        Ok(view.get::<Credential>(id)?.filter(|row| row.link.is_some()).ok_or(Refusal::NoLink)?)
-    };
-    let is_limited = ctx.facts.read(|view| read(view))??.link.is_some_and(|link| link.uses.is_some());
-    if !is_limited {
-        return Ok(());
-    }
     ctx.commit(&format!("link use {}", ctx.who), |view, change| {
-        let row = read(view)?;
+        let row = view.get::<Credential>(id)?.filter(|row| row.link.is_some()).ok_or(Refusal::NoLink)?;
         let mut after = row.clone();
         let Some(uses) = after.link.as_mut().and_then(|link| link.uses.as_mut()) else { return Ok(()) };
         *uses = uses.checked_sub(1).ok_or(Refusal::NoLink)?;

@@ -56,7 +56,7 @@ pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password,
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Basis, Unissued, Wanted, issue};
 pub use judge::roles_of;
-pub use link::{LINK_SECRET_BYTES, link_pass, link_text};
+pub use link::{LINK_SECRET_BYTES, link_id, link_pass, link_text};
 pub use login::{Login, Receipt, read_receipt};
 pub use memo::IdentityMemo;
 pub use mfa::is_enough;

@@ -44,6 +44,11 @@ fn read_link_text(text: &[u8]) -> Option<(CredentialId, SecretDigest)> {
     Some((CredentialId::from_bytes(*id), secret_digest(secret)))
 }
 
+/// The id of the token in the text of a link. `None` if no link can have this text.
+pub fn link_id(text: &Secret) -> Option<CredentialId> {
+    read_link_text(text.reveal()).map(|(id, _)| id)
+}
+
 /// The pass of a guest who knows the password of a link. `until` is the first second in which the pass is not valid, in seconds since the epoch.
 pub fn link_pass(key: &HashKey, link: &CredentialId, until: i64) -> String {
     format!("{until}.{}", to_hex(&key.digest(link, &passed(until))))

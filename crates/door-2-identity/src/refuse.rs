@@ -25,6 +25,16 @@ pub enum Refusal {
     /// There is no such link.
     #[error("there is no such link: it was never made, was ended, or its URL is not complete")]
     NoLink,
+    /// The link was used too often in this minute, or too many wrong passwords were entered for it.
+    #[error("the link `{link}` {why} in this minute")]
+    LinkTooOften {
+        /// The API token of the link.
+        link: Authid,
+        /// What happened too often.
+        why: &'static str,
+        /// How long the guest has to wait.
+        seconds: u64,
+    },
     /// No use of the link is left.
     #[error("the link `{0}` has no uses left")]
     LinkUsedUp(Authid),
@@ -267,6 +277,7 @@ pub const CODES: [RefusalRow; 35] = [
     RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console, and the operator with `enfilade link list`"),
     RefusalRow::new("ID34", Fault::Client, "the link was used as often as it may be", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
+    RefusalRow::new("ID36", Fault::Client, "the link was used too often in this minute, or too many wrong passwords were entered for it", "wait a minute"),
 ];
 
 impl Refusal {
@@ -321,6 +332,7 @@ impl Refuse for Refusal {
             Refusal::NoLink => "ID33",
             Refusal::LinkUsedUp(_) => "ID34",
             Refusal::LinkPassword(_) => "ID35",
+            Refusal::LinkTooOften { .. } => "ID36",
             Refusal::TokenUnsupported(_) => "ID16",
             Refusal::TokenExpired { .. } => "ID17",
             Refusal::SubjectDeleted => "ID18",
@@ -384,6 +396,7 @@ mod tests {
             ("ID33", Refusal::NoLink),
             ("ID34", Refusal::LinkUsedUp(who())),
             ("ID35", Refusal::LinkPassword(who())),
+            ("ID36", Refusal::LinkTooOften { link: who(), why: "it", seconds: 1 }),
             ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),

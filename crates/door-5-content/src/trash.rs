@@ -60,14 +60,6 @@ impl Trashed {
         &self.node
     }
 
-    /// The bytes of the files in the item, as a quota counts them.
-    ///
-    /// # Refuses
-    /// [`Refusal::Io`] when a directory cannot be read, [`Refusal::TooMuch`] when the budget is used up.
-    pub fn bytes(&self, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
-        bytes_of(&self.node, budget)
-    }
-
     /// Removes the record of an item that was restored.
     ///
     /// # Refuses
@@ -80,10 +72,10 @@ impl Trashed {
     /// members are removed later, as an abandoned object. `keep_going` is called before each member.
     ///
     /// # Refuses
-    /// [`Refusal::NotCovered`] if the permit is not for the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed meanwhile,
+    /// [`Refusal::NotCovered`] if the permit does not grant DELETE on the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed meanwhile,
     /// [`Refusal::Io`] when it cannot be removed.
     pub fn purge(self, permit: &AccessPermit, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
-        self.node.covered(permit, AccessMask::NONE)?;
+        self.node.covered(permit, AccessMask::DELETE)?;
         self.place.directory.still_is(ITEM, &self.node)?;
         self.place.remove(keep_going)
     }
@@ -151,7 +143,7 @@ pub(crate) fn throw<E: From<Refusal>>(
     }
 }
 
-/// Moves an item of the trash to a free name. `permit` must be for the item, and `making` for the directory of the new name. `judge` is the caller's
+/// Moves an item of the trash to a free name. `permit` must grant DELETE on the item, and `making` for the directory of the new name. `judge` is the caller's
 /// last check, right before the rename. Right after the rename `still_there` is called ([`Relocated::still_there`]). When the rename need not be
 /// undone, the caller calls [`Trashed::forget`].
 ///
@@ -163,7 +155,7 @@ pub fn restore<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
     still_there: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Relocated, E> {
-    trashed.node.covered(permit, AccessMask::NONE)?;
+    trashed.node.covered(permit, AccessMask::DELETE)?;
     to.directory.covered(making, right_to_make(trashed.node.kind()))?;
     take_out(trashed, to, judge, still_there)
 }
@@ -239,7 +231,7 @@ impl Root {
 }
 
 /// The bytes of a file, or of all files in a directory.
-fn bytes_of(node: &Node, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
+pub(crate) fn bytes_of(node: &Node, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
     if node.kind() == NodeKind::File {
         return Ok(node.meta().bytes);
     }

@@ -1,11 +1,13 @@
-//! The protocols of this program. A new protocol is a crate (`crates/face-*`) and a line in the table [`MAIN`].
+//! The protocols of this program. A new protocol is a crate (`crates/face-*`) and a line in the table [`ALWAYS`].
 
 use enfilade_faces::{Faces, Route, Router};
 
-/// The routes of the main listener.
-pub(crate) const MAIN: [&[Route]; 7] = [
+/// The routes of the console and of links, which an operator can switch off (`[console] enabled`).
+const CONSOLE: [&[Route]; 1] = [&enfilade_console::ROUTES];
+
+/// The other routes of the main listener.
+const ALWAYS: [&[Route]; 6] = [
     &enfilade_operations::MAIN,
-    &enfilade_console::ROUTES,
     &enfilade_decision::MAIN,
     &enfilade_webdav::ROUTES,
     &enfilade_proxmox::DATASTORES,
@@ -19,8 +21,13 @@ pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 /// The routes of the listener for proxies that ask for decisions.
 pub(crate) const DECISIONS: [&[Route]; 1] = [&enfilade_decision::ROUTES];
 
-/// The routes of the listener for other members of the fleet.
-pub(crate) const MEMBERS: [&[Route]; 2] = [&enfilade_webdav::ROUTES, &enfilade_proxmox::DATASTORES];
+/// The routes of the main listener.
+pub(crate) fn main(has_console: bool) -> Vec<&'static [Route]> {
+    ALWAYS.into_iter().chain(CONSOLE.into_iter().filter(|_| has_console)).collect()
+}
+
+/// The routes of the listener for other members of the fleet, without the console.
+const MEMBERS: [&[Route]; 2] = [&enfilade_webdav::ROUTES, &enfilade_proxmox::DATASTORES];
 
 /// The routers of the listeners.
 #[derive(Clone)]
@@ -34,15 +41,13 @@ pub(crate) struct Routers {
 impl Routers {
     /// The routers. Without the console, its routes do not exist.
     pub(crate) fn new(faces: &Faces, has_console: bool) -> Self {
-        let is_console =
-            |routes: &[Route]| routes.iter().any(|route| route.described().first() == Some(&"/console/"));
-        let is_served = |routes: &&[Route]| has_console || !is_console(routes);
-        let main: Vec<&[Route]> = MAIN.into_iter().filter(is_served).collect();
+        let console = CONSOLE.into_iter().filter(|_| has_console);
+        let members: Vec<&[Route]> = MEMBERS.into_iter().chain(console).collect();
         Routers {
-            main: Router::new(faces.clone(), &main),
+            main: Router::new(faces.clone(), &main(has_console)),
             operations: Router::new(faces.clone(), &OPERATIONS),
             decisions: Router::of_decisions(faces.clone(), &DECISIONS, enfilade_decision::form),
-            members: Router::of_members(faces.clone(), &MEMBERS),
+            members: Router::of_members(faces.clone(), &members),
         }
     }
 }

@@ -141,15 +141,15 @@ fn metrics() -> Table {
 
 /// The routes of all listeners, followed by the calls of the APIs that have separate tables.
 fn routes() -> Table {
-    let of_listener = |of: &'static str, tables: &'static [&'static [Route]]| {
-        tables.iter().copied().flatten().map(move |route| {
+    let of_listener = |of: &'static str, tables: Vec<&'static [Route]>| {
+        tables.into_iter().flatten().map(move |route| {
             let [path, methods, needs, what] = route.described();
             vec![json!(path), json!(of), json!(methods), json!(needs), json!(""), json!(what)]
         })
     };
-    let mut rows: Vec<_> = of_listener("main listener", &protocols::MAIN).collect();
-    rows.extend(of_listener("operations listener", &protocols::OPERATIONS));
-    rows.extend(of_listener("decision listener", &protocols::DECISIONS));
+    let mut rows: Vec<_> = of_listener("main listener", protocols::main(true)).collect();
+    rows.extend(of_listener("operations listener", protocols::OPERATIONS.to_vec()));
+    rows.extend(of_listener("decision listener", protocols::DECISIONS.to_vec()));
     rows.extend(PROXMOX.iter().map(|call| {
         let (path, delegated) = (format!("/api2/json/{}", call.path), call.lending.says());
         vec![

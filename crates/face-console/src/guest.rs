@@ -13,13 +13,13 @@ mod upload;
 use crate::files::{content, zip};
 use crate::place::Place;
 use crate::{check_site, is_own_site};
-use enfilade_admin::count_link_use;
-use enfilade_faces::browser::{change, known, parameter, query, redirect, set_cookie};
+use enfilade_admin::{count_link_use, has_limited_uses};
+use enfilade_faces::browser::{change, failure_of_change, known, parameter, query, redirect, set_cookie};
 use enfilade_faces::credential::{LINK_COOKIE, cookie};
 use enfilade_faces::percent::{form_pairs, push_name};
 use enfilade_faces::{
     Answer, Connection, Faces, Failure, LINKS, Received, Reply, RequestContext, RequestError, Trace,
-    collect_form,
+    blocking_failure, collect_form,
 };
 use enfilade_facts::tables::{LinkPlace, LinkRights};
 use enfilade_facts::vocabulary::{Secret, StorePath};
@@ -89,13 +89,17 @@ async fn answer(
     }
     let pass = cookie(&head.headers, LINK_COOKIE).and_then(Secret::new);
     let proof = pass.map_or(LinkProof::Nothing, LinkProof::Pass);
-    let visit = match admitted(faces, &connection, (text, proof), &mut trace).await {
+    let mut visit = match admitted(faces, &connection, (text, proof), &mut trace).await {
         Ok(visit) => visit,
         Err(Failure::Refused(Refusal::Identity(IdentityRefusal::LinkPassword(_)))) if is_read => {
             return page::answered(page::password(None), trace);
         }
         Err(failure) => return page::failure(failure, trace),
     };
+    let datastore = visit.principal().link.as_ref().map(|link| link.datastore.clone());
+    if let Some(other) = datastore.and_then(|name| faces.home_elsewhere(&mut visit, &name)) {
+        return other.answer(connection, Request::from_parts(head, body), trace).await;
+    }
     match guest(faces, connection, visit, (text, rest, &head), trace) {
         Ok(guest) => served(guest, &head, body).await,
         Err(refused) => {
@@ -170,9 +174,17 @@ fn finish(result: Result<Answer, Failure>, trace: Trace) -> Answer {
     }
 }
 
-/// Counts a use of the link. A use that cannot be counted is refused.
+/// Counts a use of the link, if the link has a limited number of uses. A use that cannot be counted is refused.
 async fn count_use(guest: &Guest<'_>) -> Result<(), Failure> {
     let id = *guest.visit.identity().token().ok_or(IdentityRefusal::NoLink)?;
+    let house = guest.faces.arc_house();
+    let is_limited = blocking_failure(guest.visit.share(), move || {
+        has_limited_uses(house.source(), &id).map_err(failure_of_change)
+    });
+    if !is_limited.await? {
+        return Ok(());
+    }
+    guest.faces.house().limit_link_uses(&guest.visit)?;
     change(guest.faces, &guest.trace, move |ctx| count_link_use(ctx, &id)).await
 }
 

@@ -31,7 +31,7 @@ use click::Click;
 use enfilade_faces::browser::{query, redirect};
 use enfilade_faces::percent::form_pairs;
 use enfilade_faces::{
-    Answer, Connection, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Trace,
+    Answer, Connection, Elsewhere, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Trace,
     collect_form,
 };
 use enfilade_passage::Visit;
@@ -67,7 +67,10 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
             return failure::outside(answer, trace);
         }
         match session::signed_in(faces, &connection, request.headers(), &mut trace).await {
-            Ok(Some((visit, csrf))) => clicked(faces, connection, (visit, csrf), request, trace).await,
+            Ok(Some((mut visit, csrf))) => match elsewhere(faces, &mut visit, path) {
+                Some(other) => other.answer(connection, request, trace).await,
+                None => clicked(faces, connection, (visit, csrf), request, trace).await,
+            },
             Ok(None) if matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) => {
                 let to =
                     if request.method() == Method::POST { &hyper::Uri::default() } else { request.uri() };
@@ -80,6 +83,17 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
             Err(failure) => failure::outside(Err(failure), trace),
         }
     })
+}
+
+/// The areas of the console in which the name of a datastore follows.
+const OF_DATASTORES: [&str; 10] =
+    ["files", "content", "zip", "uploads", "share", "search", "why", "review", "review-csv", "trash"];
+
+/// The member of the fleet that serves the datastore of a request, if this is another member.
+fn elsewhere<'f>(faces: &'f Faces, visit: &mut Visit, path: &str) -> Option<Elsewhere<'f>> {
+    let (area, rest) = path.split_once('/')?;
+    let name = rest.split('/').next().filter(|_| OF_DATASTORES.contains(&area))?.parse().ok()?;
+    faces.home_elsewhere(visit, &name)
 }
 
 /// Whether a header that browsers send is absent or has one of the values.

@@ -7,7 +7,7 @@ use crate::page::{Notice, bytes, command, csrf_field, empty, time};
 use crate::place::Place;
 use crate::section::Section;
 use enfilade_admin::{LinkSummary, NewLink};
-use enfilade_faces::browser::{failure_of_change, parameter, redirect};
+use enfilade_faces::browser::{failure_of_change, parameter, redirect, url};
 use enfilade_faces::{Answer, Failure, LINKS, RequestError, blocking, blocking_failure};
 use enfilade_facts::limits::{LINK_NAME_CHARS_MAX, LINK_USES_MAX};
 use enfilade_facts::tables::{LinkPlace, LinkRights};
@@ -21,6 +21,8 @@ const PATH: &str = "/access/users";
 const DAY_SECONDS: i64 = 86_400;
 /// The lifetimes of a new link, in days.
 const LIFETIMES: [(i64, &str); 4] = [(7, "7 days"), (1, "1 day"), (14, "14 days"), (30, "30 days")];
+/// The most links on a page.
+const LINKS_SHOWN: usize = 100;
 /// One megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;
 
@@ -181,7 +183,11 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let links = blocking_failure(click.visit.share(), move || {
         enfilade_admin::list_links(faces.house().source(), owner.as_ref()).map_err(failure_of_change)
     });
-    let links = links.await?;
+    let mut links = links.await?;
+    let from = click.asked("from").parse().unwrap_or(0).min(links.len());
+    links.drain(..from);
+    let next = (links.len() > LINKS_SHOWN).then(|| (from + LINKS_SHOWN).to_string());
+    links.truncate(LINKS_SHOWN);
     let now = click.now();
     let of_user = if of_all { String::new() } else { format!(" {}", shell_word(&user.to_string())) };
     let content = html! {
@@ -204,9 +210,18 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
                             th scope="col" { "Shares" } th scope="col" { "Guests may" } th scope="col" { "Ends" }
                             th.number scope="col" { "Uses left" } th scope="col" { span.hide-text { "Actions" } }
                         } }
-                        tbody { @for link in &links { (line(click, link, (now, of_all, may_end))) } }
+                        tbody {
+                            @for link in &links {
+                                @let sees_path = !of_all || administers(click, link);
+                                (line(click, link, (now, of_all, may_end), sees_path))
+                            }
+                        }
                     }
                 }
+            }
+            @if let Some(next) = next {
+                @let query = [("of", if of_all { "all" } else { "" }), ("from", next.as_str())];
+                nav.pages aria-label="Pages" { span {} a rel="next" href=(url("", &query)) { "Older" } }
             }
         }
         (command(&[format!("enfilade link list{of_user}"), "enfilade link end ID".to_owned()]))
@@ -215,15 +230,30 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Links, title, &content))
 }
 
-fn line(click: &Click<'_>, link: &LinkSummary, (now, of_all, may_end): (i64, bool, bool)) -> Markup {
+/// Whether the user administers the datastore of a link. Other users do not see the path of a foreign link, because the names in it may be hidden from
+/// them.
+fn administers(click: &mut Click<'_>, link: &LinkSummary) -> bool {
+    click.holds(&format!("/datastore/{}", link.place.datastore), Privileges::DATASTORE_MODIFY)
+}
+
+fn line(
+    click: &Click<'_>,
+    link: &LinkSummary,
+    (now, of_all, may_end): (i64, bool, bool),
+    sees_path: bool,
+) -> Markup {
     let place =
         Place { datastore: link.place.datastore.clone(), path: link.place.path.clone(), is_folder: false };
     html! {
         tr {
             @if of_all { td { (link.owner) } }
             td {
-                a href=(place.url("files")) { (link.place.datastore) ":" (link.place.path) }
-                @if !link.name.is_empty() { div.weak.small { (link.name) } }
+                @if sees_path {
+                    a href=(place.url("files")) { (link.place.datastore) ":" (link.place.path) }
+                    @if !link.name.is_empty() { div.weak.small { (link.name) } }
+                } @else {
+                    (link.place.datastore) div.weak.small { "Only administrators of the datastore see the path." }
+                }
             }
             td {
                 @match link.place.rights { LinkRights::Read => { "read" }, LinkRights::Drop => { "upload" } }
@@ -243,7 +273,8 @@ fn line(click: &Click<'_>, link: &LinkSummary, (now, of_all, may_end): (i64, boo
                         (csrf_field(&click.csrf))
                         input type="hidden" name="id" value=(link.id.to_string());
                         button.danger.slim data-ask="End this link? Guests are refused at once." {
-                            "End" span.hide-text { " the link to " (link.place.path) }
+                            "End"
+                            span.hide-text { " the link to " @if sees_path { (link.place.path) } @else { (link.place.datastore) } }
                         }
                     }
                 }

@@ -48,7 +48,7 @@ pub use metrics::{
     AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, FleetState, HandshakeEnd, METRICS, Metric, Metrics,
     ProcessUse, TimedDoor,
 };
-pub use pass_on::{PassOn, Passing};
+pub use pass_on::{Elsewhere, PassOn, Passing};
 pub use passed::{Passed, PassedBody};
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_message, collect_xml};
 pub use redirect::{Challenge, PLAIN_HTTP, Redirect};

@@ -6,12 +6,14 @@
 use crate::answered_by::AnsweredBy;
 use crate::body::Body;
 use crate::connection::Connection;
+use crate::faces::Faces;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
 use crate::trace::Trace;
 use crate::unread::Received;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{CertificateAsk, UNKNOWN, Visit};
 use hyper::header::{
     CONNECTION, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING,
@@ -61,13 +63,32 @@ pub trait PassOn: Send + Sync {
 /// The response of another member, or the reason why there is no response.
 pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, String>> + Send + 'p>>;
 
+/// Another member of the fleet, which answers a request.
+pub struct Elsewhere<'f> {
+    others: &'f dyn PassOn,
+    member: String,
+}
+
+impl Faces {
+    /// The member of the fleet that serves a datastore. `None` if this member serves it, if no request can be passed on, or if the visitor has no role
+    /// in the datastore.
+    pub fn home_elsewhere(&self, visit: &mut Visit, name: &DatastoreName) -> Option<Elsewhere<'_>> {
+        let others = self.others()?;
+        reachable(others, visit.home_elsewhere(name)?)
+    }
+}
+
+fn reachable(others: &dyn PassOn, member: String) -> Option<Elsewhere<'_>> {
+    (!others.has_no_listener(&member)).then_some(Elsewhere { others, member })
+}
+
 /// The member of the fleet that answers a request of a route with this path; `None` if this member answers it.
 pub(crate) fn member_for<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,
     (answered_by, route): (AnsweredBy, &str),
     request: &Request<Received>,
-) -> Option<(&'f dyn PassOn, String)> {
+) -> Option<Elsewhere<'f>> {
     let member = match answered_by {
         AnsweredBy::Any => return None,
         AnsweredBy::HomeOfDatastore => {
@@ -79,33 +100,35 @@ pub(crate) fn member_for<'f>(
         // If the files member is not known, this server answers, and its answer says what to do.
         AnsweredBy::FilesMember => visit.files_elsewhere().filter(|member| member != UNKNOWN)?,
     };
-    (!others.has_no_listener(&member)).then_some((others, member))
+    reachable(others, member)
 }
 
-/// Passes a request on to another member, and the response back to the client.
-pub(crate) async fn answer(
-    (others, member): (&dyn PassOn, String),
-    connection: Connection,
-    mut request: Request<Received>,
-    mut trace: Trace,
-) -> Answer {
-    trace.event.path = request.uri().path().to_owned();
-    if describe(&connection, &mut request, &trace).is_none() {
-        return fail(RequestError::Host("it is missing").into(), trace);
+impl Elsewhere<'_> {
+    /// Passes a request on to the other member, and the response back to the client. The caller has set the path in the event of `trace`, because the
+    /// URL can be a secret.
+    pub async fn answer(
+        self,
+        connection: Connection,
+        mut request: Request<Received>,
+        mut trace: Trace,
+    ) -> Answer {
+        if describe(&connection, &mut request, &trace).is_none() {
+            return fail(RequestError::Host("it is missing").into(), trace);
+        }
+        let response = match self.others.pass(self.member, request).await {
+            Ok(response) => response,
+            Err(why) => return not_passed(&why, trace),
+        };
+        let (mut head, body) = response.into_parts();
+        strip(&mut head.headers);
+        trace.event.status = head.status.as_u16();
+        trace.event.verdict = "passed";
+        let body = match Passed::new(body, trace) {
+            Some(passed) => Body::Passed(Box::new(passed)),
+            None => Body::empty(),
+        };
+        Response::from_parts(head, body)
     }
-    let response = match others.pass(member, request).await {
-        Ok(response) => response,
-        Err(why) => return not_passed(&why, trace),
-    };
-    let (mut head, body) = response.into_parts();
-    strip(&mut head.headers);
-    trace.event.status = head.status.as_u16();
-    trace.event.verdict = "passed";
-    let body = match Passed::new(body, trace) {
-        Some(passed) => Body::Passed(Box::new(passed)),
-        None => Body::empty(),
-    };
-    Response::from_parts(head, body)
 }
 
 /// Ends a request that the other member does not answer. The log contains the reason.

@@ -90,7 +90,9 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
         }
         (
             Failure::Refused(Refusal::Identity(
-                Identity::Blocked { seconds } | Identity::TooManySignIns { seconds },
+                Identity::Blocked { seconds }
+                | Identity::TooManySignIns { seconds }
+                | Identity::LinkTooOften { seconds, .. },
             )),
             _,
         ) => {
@@ -211,7 +213,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::RANGE_NOT_SATISFIABLE, &["HT13"]),
     (StatusCode::MISDIRECTED_REQUEST, &["HT17", "DS08"]),
     (StatusCode::LOCKED, &["CT18"]),
-    (StatusCode::TOO_MANY_REQUESTS, &["ID13", "ID32"]),
+    (StatusCode::TOO_MANY_REQUESTS, &["ID13", "ID32", "ID36"]),
     (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, &["HT05"]),
     (StatusCode::INTERNAL_SERVER_ERROR, &["CT08", "CT10", "CT12", "HT14"]),
     (StatusCode::NOT_IMPLEMENTED, &["HT23", "HT28"]),

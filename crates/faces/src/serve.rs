@@ -195,7 +195,8 @@ impl Router {
                             && let Some(other) =
                                 pass_on::member_for(others, &mut visit, answered_by, &request)
                         {
-                            return pass_on::answer(other, connection, request, trace).await;
+                            trace.event.path = request.uri().path().to_owned();
+                            return other.answer(connection, request, trace).await;
                         }
                         answer(visit, RequestContext { faces, connection, request, trace })
                     }

@@ -3,6 +3,7 @@
 
 use crate::gate::Asker;
 use crate::house::House;
+use crate::per_minute::Counted;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::limits::LINK_PASS_SECONDS;
@@ -227,9 +228,20 @@ impl House {
         closed: Closed,
         from: IpAddr,
     ) -> Result<IdentityPermit, Refusal> {
-        use enfilade_identity::Refusal::WrongSecret;
+        use enfilade_identity::Refusal::{LinkTooOften, WrongSecret};
+        // The password is counted before its hash is computed, because a guest can send many passwords at the same time.
+        let counted = enfilade_identity::link_id(&ask.text).map(Counted::Guesses);
+        if let Some(Err(seconds)) = counted.map(|counted| self.per_minute.count(counted, self.now())) {
+            return Err(match closed.refuse() {
+                WrongSecret(link) => LinkTooOften { link, why: "got too many wrong passwords", seconds }.into(),
+                other => other.into(),
+            });
+        }
         let refusal = match self.prove_by_hash(Ask::Link(ask), closed, from).await {
-            Ok(Ok(identity)) => return Ok(identity),
+            Ok(Ok(identity)) => {
+                counted.into_iter().for_each(|counted| self.per_minute.take_back(counted));
+                return Ok(identity);
+            }
             Ok(Err(unfinished)) => return Err(unfinished.refuse().into()),
             Err(refusal) => refusal,
         };
@@ -238,6 +250,17 @@ impl House {
         let (refusal, late) = self.count_failure(refusal, &named, from);
         late.wait().await;
         Err(refusal)
+    }
+
+    /// Counts a use of the guest's link for the number of uses in a minute.
+    ///
+    /// # Errors
+    /// When the link was used too often in this minute, or the visitor is no guest.
+    pub fn limit_link_uses(&self, visit: &Visit) -> Result<(), Refusal> {
+        use enfilade_identity::Refusal::{LinkTooOften, NoLink};
+        let (id, link) = visit.identity.token().zip(Some(visit.principal().authid.clone())).ok_or(NoLink)?;
+        let counted = self.per_minute.count(Counted::Uses(*id), self.now());
+        counted.map_err(|seconds| LinkTooOften { link, why: "was used too often", seconds }.into())
     }
 
     /// The pass with which a guest need not send the password of a link again, and the seconds for which it is valid. `None` if the visitor is no

@@ -2,6 +2,7 @@
 //! use these functions, so all protocols get the same answer.
 
 use crate::house::House;
+use crate::per_minute::Counted;
 use crate::modes::Explain;
 use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
@@ -324,7 +325,7 @@ impl House {
     /// # Errors
     /// When the user got too many codes in this minute.
     pub fn count_code(&self, user: &UserId) -> Result<(), Refusal> {
-        let counted = self.sign_ins.count(user, self.now());
+        let counted = self.per_minute.count(Counted::Codes(*user), self.now());
         counted.map_err(|seconds| IdentityRefusal::TooManySignIns { seconds }.into())
     }
 

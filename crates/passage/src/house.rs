@@ -7,7 +7,7 @@ use crate::handles::HouseStores;
 use crate::passcodes::Passcodes;
 use crate::penalties::Penalties;
 use crate::shares::Shares;
-use crate::sign_ins::SignIns;
+use crate::per_minute::PerMinute;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::{FleetPlace, Ledger};
@@ -123,8 +123,8 @@ pub struct House {
     pub(crate) names: NamesMemo,
     /// The wrong passcodes of users.
     pub(crate) passcodes: Passcodes,
-    /// The one-time codes of users who sign in with a browser.
-    pub(crate) sign_ins: SignIns,
+    /// The requests that are limited in each minute.
+    pub(crate) per_minute: PerMinute,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
@@ -157,7 +157,7 @@ impl House {
         let bare = WordMemo::new(seed, room(BARE_BYTES));
         let names = NamesMemo::new(seed, room(NAMES_BYTES));
         let (shares, mounts) = (Arc::default(), RwLock::default());
-        let (passcodes, sign_ins) = (Passcodes::default(), SignIns::default());
+        let (passcodes, per_minute) = (Passcodes::default(), PerMinute::default());
         let issues_until = AtomicI64::new(i64::MIN);
         Arc::new(House {
             parts,
@@ -167,7 +167,7 @@ impl House {
             bare,
             names,
             passcodes,
-            sign_ins,
+            per_minute,
             shares,
             mounts,
         })

@@ -42,7 +42,7 @@ mod tickets;
 mod gate;
 mod penalties;
 mod passcodes;
-mod sign_ins;
+mod per_minute;
 mod accounts;
 mod explain;
 mod review;

@@ -41,7 +41,7 @@ fn what_is_thrown_away_comes_back_as_it_was() {
     assert_eq!(ItemId::of_name(USER, &id.name()), Some(id));
     let found = root.trashed(id).unwrap();
     assert_eq!((&found.record.path, found.record.who.as_str()), (&path("folder"), "alice@local"));
-    assert_eq!((found.node().object(), found.bytes(&TreeBudget::unlimited())), (inode, Ok(7)));
+    assert_eq!((found.node().object(), bytes_of(found.node(), &TreeBudget::unlimited())), (inode, Ok(7)));
     // Another object got the name of the deleted object meanwhile.
     scratch.write("folder/other", "");
     let top = root.find(&StorePath::root(), Blocking).unwrap();
@@ -114,7 +114,7 @@ fn old_items_are_removed_with_bounded_work() {
     assert!((4..20).contains(&runs), "{runs}");
     let (ids, _) = root.trash_ids(None, 9).unwrap();
     assert_eq!(ids.iter().map(|id| id.seconds).collect::<Vec<_>>(), [50]);
-    assert_eq!(root.trashed(ids[0]).unwrap().bytes(&TreeBudget::unlimited()), Ok(20));
+    assert_eq!(bytes_of(root.trashed(ids[0]).unwrap().node(), &TreeBudget::unlimited()), Ok(20));
 }
 
 #[test]

@@ -77,6 +77,10 @@ pub(super) fn plain(failure: &Failure, trace: Trace) -> Answer {
         *answer.status_mut() = StatusCode::NOT_FOUND;
         *answer.body_mut() = Body::from("nothing can be uploaded here\n");
     }
+    // The text of the failure has the quota of the datastore and the used bytes.
+    if answer.status() == StatusCode::INSUFFICIENT_STORAGE {
+        *answer.body_mut() = Body::from("the file is larger than the link allows, or no space is left\n");
+    }
     answer.headers_mut().remove(WWW_AUTHENTICATE);
     answered(guarded(answer), trace)
 }

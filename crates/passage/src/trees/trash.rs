@@ -1,6 +1,7 @@
 //! The trash: files and folders that were deleted in the console can be restored. A user sees only the items that the user deleted; an administrator
 //! of the datastore sees the items of all users. Door 4 judges each item at the path from which it was deleted, with the present ACL of the item. If
-//! the user could not see the item at this path, the item looks absent. So a user who lost a role or a right does not get it back through the trash.
+//! the user could not see the item at this path, the item looks absent. To restore an item, or to delete it for
+//! good, the user needs the right to delete it at this path. So a user who lost a role or a right does not get it back through the trash.
 
 use super::{Discarded, FailedMember, Placing, TrashItem, TrashPage, Tree, WhoseTrash};
 use crate::refuse::Refusal;
@@ -59,7 +60,7 @@ impl Stay {
     }
 
     /// An item of the trash that the user may see.
-    fn trashed(&mut self, id: ItemId) -> Result<(Trashed, AccessPermit), Refusal> {
+    fn trashed(&mut self, id: ItemId) -> Result<Trashed, Refusal> {
         let is_own = id.user == self.principal().user;
         let found = match is_own || self.administers().is_ok() {
             true => self.root.trashed(id),
@@ -68,12 +69,44 @@ impl Stay {
         match found {
             Ok(found) => {
                 let (path, target) = (&found.record.path, &found.node().subject());
-                let permit = self.may(&Ask { path, target, wanted: Wanted::On(AccessMask::NONE) })?;
-                Ok((found, permit))
+                self.may(&Ask { path, target, wanted: Wanted::On(AccessMask::NONE) })?;
+                Ok(found)
             }
             Err(why) => {
                 self.refuse_alike(&StorePath::root());
                 Err(why.into())
+            }
+        }
+    }
+
+    /// An item of the trash that the user may delete at the path where it was, with all its members. Also returns the size of the tree.
+    fn trashed_to_take(
+        &mut self,
+        id: ItemId,
+        budget: &TreeBudget<'_>,
+    ) -> Result<(Trashed, AccessPermit, Tree), Refusal> {
+        let found = self.trashed(id)?;
+        let (path, node) = (found.record.path.clone(), found.node().clone());
+        let directory = self.nearest_directory(&path)?;
+        let permit = self.may_delete(&path, &directory, &node)?;
+        let tree = match node.kind() {
+            NodeKind::Directory => self.may_go(&path, &node, None, budget)?,
+            NodeKind::File => Tree { bytes: node.content_bytes(), ..Tree::default() },
+        };
+        Ok((found, permit, tree))
+    }
+
+    /// The directory of a path. If that directory was deleted, the nearest directory above it that exists: its ACL decides in place of the ACL that is
+    /// gone.
+    fn nearest_directory(&mut self, path: &StorePath) -> Result<Node, Refusal> {
+        let mut path = path.clone();
+        loop {
+            match self.reach_parent(&path) {
+                Ok((directory, _)) => return Ok(directory),
+                Err(gone @ Refusal::Content(Content::ParentAbsent(_))) => {
+                    path = path.split().map(|(above, _)| above).ok_or(gone)?;
+                }
+                Err(why) => return Err(why),
             }
         }
     }
@@ -101,7 +134,7 @@ impl Stay {
         let rest = ids.into_iter().filter(|id| after.is_none_or(|after| *id < after));
         let mut rest = rest.enumerate().peekable();
         while let Some((examined, id)) = rest.next() {
-            if let Ok((found, _)) = self.trashed(id) {
+            if let Ok(found) = self.trashed(id) {
                 let (meta, TrashRecord { path, who }) = (found.node().meta(), found.record.clone());
                 page.items.push(TrashItem { id, path, who, kind: meta.kind, bytes: meta.bytes });
             }
@@ -118,20 +151,17 @@ impl Stay {
     ///
     /// # Errors
     /// [`Content::Exists`] if something has the path, [`Content::ParentAbsent`] if its folder does not exist; the refusal of door 4 if the user may
-    /// not create the object there.
+    /// not delete the item at the path where it was, or not create the object at the new path.
     pub fn restore(
         &mut self,
         id: ItemId,
         to: Option<StorePath>,
         keep_going: &dyn Fn() -> bool,
     ) -> Result<(StorePath, Vec<FailedMember>), Refusal> {
-        let (found, permit) = self.trashed(id)?;
-        let (was, budget) = (found.record.path.clone(), self.tree_budget(keep_going));
-        let (to, target) = (to.unwrap_or_else(|| was.clone()), found.node().clone());
-        let tree = match target.kind() {
-            NodeKind::Directory => self.may_go(&was, &target, None, &budget)?,
-            NodeKind::File => Tree::default(),
-        };
+        let budget = self.tree_budget(keep_going);
+        let (found, permit, tree) = self.trashed_to_take(id, &budget)?;
+        let (was, target) = (found.record.path.clone(), found.node().clone());
+        let to = to.unwrap_or_else(|| was.clone());
         self.fits(&was, &to, tree)?;
         let placing = Placing { overwrite: false, is_deep: true, tokens: &[], keep_going };
         let destination = self.claim_destination(&to, target.kind(), placing, &budget)?;
@@ -155,23 +185,18 @@ impl Stay {
     /// Removes an item of the trash for good.
     ///
     /// # Errors
-    /// [`Content::Absent`] if the user may see no such item. When the item cannot be removed.
+    /// [`Content::Absent`] if the user may see no such item; the refusal of door 4 if the user may not delete it at the path where it was. When the
+    /// item cannot be removed.
     pub fn purge(&mut self, id: ItemId, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
-        let (found, permit) = self.trashed(id)?;
-        let bytes = match self.datastore.quota() {
-            Some(_) => found.bytes(&self.tree_budget(keep_going)).ok(),
-            None => Some(0),
-        };
+        let budget = self.tree_budget(keep_going);
+        let (found, permit, tree) = self.trashed_to_take(id, &budget)?;
         found.purge(&permit, keep_going)?;
-        match bytes {
-            Some(bytes) => self.fill.freed(bytes),
-            None => self.fill.count_anew(),
-        }
+        self.fill.freed(tree.bytes);
         Ok(())
     }
 
-    /// Removes all items for good that the user deleted and may still see. Returns whether all of them were removed before `keep_going` returned
-    /// false.
+    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether all of them were removed before
+    /// `keep_going` returned false.
     ///
     /// # Errors
     /// When the trash cannot be read.
@@ -184,9 +209,12 @@ impl Stay {
             }
             match self.purge(id, keep_going) {
                 Ok(()) => {}
-                // The item was restored or removed meanwhile, or the user may no longer see it.
+                // The item was restored or removed meanwhile, or the user may no longer see or delete it.
                 Err(
-                    Refusal::Content(Content::Absent(_) | Content::ChangedMeanwhile(_)) | Refusal::Access(_),
+                    Refusal::Content(
+                        Content::Absent(_) | Content::ChangedMeanwhile(_) | Content::NotEmpty(_),
+                    )
+                    | Refusal::Access(_),
                 ) => {}
                 Err(why) => return Err(why),
             }
