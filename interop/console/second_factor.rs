@@ -202,9 +202,9 @@ fn only_a_person_in_the_console_changes_the_second_factor() {
     let server = server();
     let token = server.add_token("alice@local!laptop");
     let password = format!("alice@local:{PASSWORD}");
-    for action in ["begin", "confirm", "remove"] {
+    for action in ["begin-second-factor", "confirm-second-factor", "remove-second-factor", "new-recovery-codes"] {
         for login in [&token, &password] {
-            let path = format!("/console/account/{action}-second-factor");
+            let path = format!("/console/account/{action}");
             let origin = format!("Origin: {}", server.url(""));
             let fields = ["--header", &origin, "--data-urlencode", &format!("present={PASSWORD}")];
             let answer = curl(&server, login, &path, &fields);
@@ -219,4 +219,26 @@ fn only_a_person_in_the_console_changes_the_second_factor() {
     assert_eq!(shown(&server, "alice@local")["second_factor"], false);
     let pending = server.cli(&["facts", "dump"]).into_iter().any(|row| row["table"] == "second-factors");
     assert!(!pending);
+}
+
+#[test]
+fn new_recovery_codes_replace_the_earlier_codes() {
+    let server = server();
+    let browser = Browser::new(&server);
+    browser.sign_in("alice");
+    let (secret, old) = enrol(&browser);
+    assert_eq!(sign_in_with(&browser, "alice", &code(&secret, 1)).status, 303);
+    let renew = |present: &str, code: &str| {
+        browser.act("/console/account/new-recovery-codes", &[("present", present), ("code", code)])
+    };
+    assert_eq!([renew("wrong", &old[0]).status, renew(PASSWORD, "000000").status], [422, 422]);
+    let page = renew(PASSWORD, &old[0]);
+    assert_eq!(page.status, 200, "{}", page.text());
+    let new: Vec<String> = element(&page, "recovery-codes").lines().map(str::to_owned).collect();
+    assert!(new.len() == 10 && new.iter().all(|code| !old.contains(code)), "{new:?}");
+    assert_eq!(shown(&server, "alice@local")["recovery_codes"], 10);
+    let other = Browser::new(&server);
+    assert_eq!(sign_in_with(&other, "alice", &old[1]).status, 403);
+    assert_eq!(sign_in_with(&other, "alice", &new[0]).status, 303);
+    assert_eq!(browser.open("/console/account").status, 200, "no session ended");
 }

@@ -139,6 +139,27 @@ pub(crate) fn use_code(view: &View<'_>, change: &mut Change, passcode: &Passcode
     Ok(())
 }
 
+/// Replaces the recovery codes of a user who entered the password and this code. The earlier recovery codes are refused from now on. Returns the new
+/// codes, which are not stored.
+///
+/// # Errors
+/// When the code was used before, or the facts cannot be changed.
+pub fn renew_recovery_codes(
+    ctx: &ChangeContext<'_>,
+    key: &HashKey,
+    code: &Passcode,
+) -> Result<Vec<Secret>, Error> {
+    let (user, codes) = (code.user(), recovery_codes(&random()?));
+    let recovery: Vec<_> = codes.iter().map(|code| recovery_digest(key, user, code.reveal())).collect();
+    ctx.commit(&format!("make new recovery codes of {user}"), |view, change| {
+        let row = view.get::<SecondFactor>(user)?;
+        let after = SecondFactor { recovery: recovery.clone(), ..code.used_in(row.as_ref())? };
+        change.expect_unchanged(user, row.as_ref()).put(user, &after);
+        Ok(())
+    })?;
+    Ok(codes)
+}
+
 /// Removes the second factor of a user who entered the password and this code. No session ends.
 ///
 /// # Errors

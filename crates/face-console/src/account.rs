@@ -42,6 +42,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer
         "password" => password::change(click).await,
         "begin-second-factor" => second_factor::begin(click).await,
         "confirm-second-factor" => second_factor::confirm(click).await,
+        "new-recovery-codes" => second_factor::renew(click).await,
         "remove-second-factor" => second_factor::remove(click).await,
         _ => Err(RequestError::NoRoute.into()),
     };

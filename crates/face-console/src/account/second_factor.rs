@@ -1,4 +1,5 @@
-//! The second factor of the user: set-up, confirmation, removal. Set-up and removal need the present password, which is judged like a login.
+//! The second factor of the user: set-up, confirmation, new recovery codes, removal. All except the confirmation need the present password, which is
+//! judged like a login.
 
 use super::password::prove_password;
 use crate::click::{Click, Trouble, said};
@@ -11,7 +12,7 @@ use enfilade_faces::browser::{failure_of_change, is_unauthorized, parameter, red
 use enfilade_faces::credential::password;
 use enfilade_faces::{Answer, Failure, blocking_failure};
 use enfilade_facts::vocabulary::{Privileges, Secret, shell_word};
-use enfilade_passage::{AdminPermit, FactorSecret, Lending, Refusal};
+use enfilade_passage::{AdminPermit, FactorSecret, Lending, Passcode, Refusal};
 use hyper::StatusCode;
 use hyper::header::HOST;
 use maud::{Markup, html};
@@ -74,11 +75,9 @@ fn removal(click: &Click<'_>, state: SecondFactorState) -> Markup {
     html! {
         p {
             span.badge.good { (Icon::Right.show()) "on" } " Since " (time(state.since)) ". "
-            (state.recovery_codes) " recovery codes are left."
+            @if state.recovery_codes == 1 { "1 recovery code is left." } @else { (state.recovery_codes) " recovery codes are left." }
         }
-        @if state.recovery_codes < 3 {
-            p.note.warn { "Few recovery codes are left. To get new ones, remove the second factor and set it up again." }
-        }
+        @if state.recovery_codes < 3 { p.note.warn { "Few recovery codes are left. Make new ones." } }
         form.stack method="post" action="/console/account/remove-second-factor" {
             (csrf_field(&click.csrf))
             (password_field())
@@ -86,7 +85,10 @@ fn removal(click: &Click<'_>, state: SecondFactorState) -> Markup {
                 label for="factor-code" { "Code, or a recovery code" }
                 input #factor-code name="code" inputmode="numeric" autocomplete="one-time-code" required;
             }
-            div { button.danger { "Remove the second factor" } }
+            div.bar {
+                button formaction="/console/account/new-recovery-codes" { "Make new recovery codes" }
+                button.danger { "Remove the second factor" }
+            }
         }
     }
 }
@@ -196,7 +198,13 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         enfilade_admin::confirm_second_factor(ctx, faces.house().hash_key(), &user, &code)
     });
     match confirmed.await {
-        Ok(codes) => Ok(recovery(&codes)),
+        Ok(codes) => {
+            let content = html! {
+                p { "Your account has a second factor now, and all its sessions have ended." }
+                (recovery(&codes))
+            };
+            Ok(session::signed_out("Second factor set up", &content))
+        }
         Err(Trouble::Said(why)) => {
             let (faces, now) = (click.faces.clone(), click.now());
             let pending = blocking_failure(click.visit.share(), move || {
@@ -214,25 +222,50 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     }
 }
 
-/// The page with the recovery codes. The codes are shown only once.
-fn recovery(codes: &[Secret]) -> Answer {
+/// The codes as people copy them: one in a line, in groups of four digits.
+fn lines_of(codes: &[Secret]) -> String {
     let mut lines = String::new();
     for code in codes {
         let text = String::from_utf8_lossy(code.reveal());
         let parts: Vec<&str> = (0..text.len()).step_by(4).filter_map(|at| text.get(at..at + 4)).collect();
         let _ = writeln!(lines, "{}", parts.join(" "));
     }
-    let content = html! {
-        p { "Your account has a second factor now, and all its sessions have ended." }
+    lines
+}
+
+/// The recovery codes. They are shown only once.
+fn recovery(codes: &[Secret]) -> Markup {
+    html! {
         p { "If you lose the device, each of these codes takes the place of a code once. Keep them in a safe place: this is the only time that they are shown." }
-        pre #recovery-codes { (lines) }
+        pre #recovery-codes { (lines_of(codes)) }
         button data-copy="recovery-codes" type="button" { "Copy the codes" }
+    }
+}
+
+/// Makes new recovery codes. The password and a code are needed. Returns the page with the new codes.
+pub(super) async fn renew(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let passcode = proven(click).await?;
+    let (permit, faces) = (permit(click)?, click.faces.clone());
+    let renewed = click
+        .change(permit, move |ctx| enfilade_admin::renew_recovery_codes(ctx, faces.house().hash_key(), &passcode));
+    let codes = renewed.await?;
+    let content = html! {
+        div.head { div { h1 { "New recovery codes" } p { "The earlier recovery codes are refused from now on." } } }
+        div.card.pad { (recovery(&codes)) div.bar { a.button href="/console/account" { "Done" } } }
     };
-    session::signed_out("Second factor set up", &content)
+    Ok(click.page_with(StatusCode::OK, Section::Account, "New recovery codes", &content))
 }
 
 /// Removes the second factor. The password and a code are needed.
 pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let passcode = proven(click).await?;
+    let permit = permit(click)?;
+    click.change(permit, move |ctx| enfilade_admin::remove_second_factor(ctx, &passcode).map(drop)).await?;
+    Ok(redirect("/console/account?done=factor-removed"))
+}
+
+/// Checks the password and the code in a form. The caller has to commit the use of the code.
+async fn proven(click: &mut Click<'_>) -> Result<Passcode, Trouble> {
     let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
     prove_password(click, present.as_bytes()).await?;
     let (code, user) = (code_of(click)?, click.user().to_string());
@@ -240,18 +273,12 @@ pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
         return Err(said("enter the code of the authenticator app"));
     };
     let (from, proven) = (click.connection.peer.ip(), Some(click.visit.principal().user));
-    let passcode = match click.faces.arc_house().check_passcode(&ask, proven, &named, from).await {
-        Ok(passcode) => passcode,
-        Err(refusal @ Refusal::Identity(_)) if is_unauthorized(&refusal) => {
-            return Err(said(
-                "the code is wrong or was used before, or there were too many wrong codes: try the next code; after five wrong codes, wait ten minutes",
-            ));
-        }
-        Err(refusal) => return Err(refusal.into()),
-    };
-    let permit = permit(click)?;
-    click.change(permit, move |ctx| enfilade_admin::remove_second_factor(ctx, &passcode).map(drop)).await?;
-    Ok(redirect("/console/account?done=factor-removed"))
+    click.faces.arc_house().check_passcode(&ask, proven, &named, from).await.map_err(|refusal| match refusal {
+        refusal @ Refusal::Identity(_) if is_unauthorized(&refusal) => said(
+            "the code is wrong or was used before, or there were too many wrong codes: try the next code; after five wrong codes, wait ten minutes",
+        ),
+        refusal => refusal.into(),
+    })
 }
 
 #[cfg(test)]
