@@ -396,7 +396,11 @@ fn people_make_and_end_links_in_the_console() {
     server.cli(&["role", "assign", "--path", "/access", "--auth-id", "bob@local", "Audit"]);
     let audited = bob.open("/console/links?of=all");
     assert_eq!(audited.status, 200);
-    assert!(audited.text().contains("alice@local") && !audited.text().contains("/shared"), "{}", audited.text());
+    assert!(
+        audited.text().contains("alice@local") && !audited.text().contains("/shared"),
+        "{}",
+        audited.text()
+    );
     // A request without the session or the token of the form makes no link. An API token does not replace the session.
     let token = server.add_token("alice@local!narrow");
     for arguments in [&["--user", token.as_str(), "--data", "days=7"][..], &["--data", "days=7"]] {

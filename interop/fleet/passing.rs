@@ -141,7 +141,15 @@ fn the_console_and_links_of_any_member_show_files_of_another() {
     home.cli(&["link", "end", id]);
     assert_eq!(guest.open(path).status, 404);
     // A user without a role in the datastore gets the answer for an absent datastore, and the request is not passed on.
-    home.cli(&["role", "remove", "--path", "/datastore/main", "--auth-id", "alice@local", "DatastorePowerUser"]);
+    home.cli(&[
+        "role",
+        "remove",
+        "--path",
+        "/datastore/main",
+        "--auth-id",
+        "alice@local",
+        "DatastorePowerUser",
+    ]);
     let [hidden, absent] = ["main", "absent"].map(|name| alice.open(&format!("/console/files/{name}/")));
     assert_eq!((hidden.status, absent.status), (404, 404));
 }

@@ -84,7 +84,9 @@ pub use keys::{
 };
 pub use known_keys::{TokenKey, has_issued_sessions, judge_token_key, record_token_key, remove_lost_hashes};
 pub use limit_model::LimitModel;
-pub use links::{LinkSummary, MadeLink, NewLink, count_link_use, create_link, end_link, has_limited_uses, list_links};
+pub use links::{
+    LinkSummary, MadeLink, NewLink, count_link_use, create_link, end_link, has_limited_uses, list_links,
+};
 pub use locks::{EndedLock, end_locks_of, unlock};
 pub use object_acl::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use password_regex::PasswordRegex;

@@ -31,8 +31,8 @@ use click::Click;
 use enfilade_faces::browser::{query, redirect};
 use enfilade_faces::percent::form_pairs;
 use enfilade_faces::{
-    Answer, Connection, Elsewhere, Faces, Failure, Received, Reply, RequestContext, RequestError, Route, Trace,
-    collect_form,
+    Answer, Connection, Elsewhere, Faces, Failure, Received, Reply, RequestContext, RequestError, Route,
+    Trace, collect_form,
 };
 use enfilade_passage::Visit;
 use hyper::header::HeaderMap;

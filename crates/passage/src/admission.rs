@@ -233,7 +233,9 @@ impl House {
         let counted = enfilade_identity::link_id(&ask.text).map(Counted::Guesses);
         if let Some(Err(seconds)) = counted.map(|counted| self.per_minute.count(counted, self.now())) {
             return Err(match closed.refuse() {
-                WrongSecret(link) => LinkTooOften { link, why: "got too many wrong passwords", seconds }.into(),
+                WrongSecret(link) => {
+                    LinkTooOften { link, why: "got too many wrong passwords", seconds }.into()
+                }
                 other => other.into(),
             });
         }

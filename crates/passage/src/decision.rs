@@ -2,8 +2,8 @@
 //! use these functions, so all protocols get the same answer.
 
 use crate::house::House;
-use crate::per_minute::Counted;
 use crate::modes::Explain;
+use crate::per_minute::Counted;
 use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Visit;

@@ -74,7 +74,8 @@ mod tests {
     fn each_user_and_each_link_has_its_own_number_of_requests_in_a_minute() {
         let link = CredentialId::from_bytes([1; 16]);
         let user = UserId::from_bytes([1; 16]);
-        for (what, most) in [(Counted::Codes(user), 60), (Counted::Uses(link), 300), (Counted::Guesses(link), 20)]
+        for (what, most) in
+            [(Counted::Codes(user), 60), (Counted::Uses(link), 300), (Counted::Guesses(link), 20)]
         {
             let counts = PerMinute::default();
             for _ in 0..most {
