@@ -1,5 +1,13 @@
-"""Clients of a fleet behind HAProxy, while members are killed. The clients stop when a file exists. Arguments: those of proxmox_api, URL (…/v3), the
-administrator's password, the file. A client repeats a call after a broken connection and after 503. Every other answer must be right."""
+"""Sends requests to a fleet behind HAProxy while a test kills members of the fleet, and checks the answers.
+
+Arguments: the port of HAProxy, the path of the server's certificate, the id and the secret of an API token of the administrator, the URL of the
+Identity API (…/v3), the administrator's password, and the path of a file. The program ends when this file exists and each kind of check has succeeded
+at least once.
+
+The program repeats a call after a broken connection and after the status 503. Every other answer must be right.
+
+Prints a line of JSON with the numbers of checked sessions, checked API tokens, successful commands, and repeated calls.
+"""
 
 import json
 import os
@@ -16,13 +24,13 @@ from requests import RequestException
 URL, PASSWORD, STOP = REST
 USER = {"username": "admin", "password": PASSWORD, "user_domain_name": "Default"}
 SCOPE = {"project_name": "admin", "project_domain_name": "Default"}
-# The number of checks. Each check uses a new connection, so HAProxy chooses a member again.
+# How often each session and each API token is checked. Each check uses a new connection, so HAProxy chooses a member again.
 LOOKS = 6
 counts = {"sessions": 0, "tokens": 0, "commands": 0, "repeated": 0}
 
 
 def repeated(call):
-    """The answer of a call, and whether the server may have executed an earlier try of the call."""
+    """Repeats a call until there is an answer. Returns the answer, and whether the server may have executed an earlier try of the call."""
     for tries in range(300):
         try:
             return call(), tries > 0
@@ -45,7 +53,7 @@ def login():
 
 
 def validated(token):
-    """The status of a member's answer to the validation of a token. HAProxy chooses the member."""
+    """Validates a token at a member that HAProxy chooses. Returns the status of the answer."""
 
     def ask():
         headers = {"X-Subject-Token": token}
@@ -58,7 +66,7 @@ def validated(token):
 
 
 def one_session():
-    """A session is valid on every member. After its revocation, it is valid on no member."""
+    """Checks that a session is valid on every member, and that the session is valid on no member after its revocation."""
     token, _ = repeated(lambda: login().get_token())
     for _ in range(LOOKS):
         assert validated(token) == 200, "a valid session was refused"
@@ -90,12 +98,12 @@ def status_of(token, secret):
 
 
 def one_token(number):
-    """An API token is valid on every member. After its deletion, it is valid on no member."""
+    """Checks that an API token is valid on every member, and that the token is valid on no member after its deletion."""
     owner, name = TOKEN.split("!")[0], f"t{number}"
     tokens = lambda: api(TOKEN, SECRET).access.users(owner).token(name)
 
     def change(call):
-        """The answer. None if an earlier try may have made the change."""
+        """Makes a change. Returns the answer, or None if a repeated try was refused because an earlier try may have made the change."""
         is_repeated = False
 
         def once():
@@ -123,7 +131,7 @@ def one_token(number):
 
 
 def one_command():
-    """The command `openstack`, which does not repeat failed calls."""
+    """Runs the command `openstack token issue`. It does not repeat failed calls, so it may fail with the status 503 or a broken connection."""
     words = ["token", "issue", "-f", "json", "--os-auth-url", URL, "--os-cacert", CERTIFICATE, "--os-identity-api-version", "3"]
     words += ["--os-username", USER["username"], "--os-password", PASSWORD, "--os-user-domain-name", "Default"]
     words += ["--os-project-name", SCOPE["project_name"], "--os-project-domain-name", "Default"]

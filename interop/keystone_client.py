@@ -1,4 +1,10 @@
-"""Tests with OpenStack's clients and services. Arguments: URL (…/v3), certificate, the password of the administrator, the password of the service user."""
+"""Tests the Identity API with OpenStack's client library (keystoneauth) and with the filter of OpenStack's services (keystonemiddleware).
+
+Arguments: the URL of the Identity API (…/v3), the path of the server's certificate, the administrator's password, and the password of the user
+`service`.
+
+If all checks pass, the program prints a token of the administrator as JSON. Otherwise it ends with an error.
+"""
 
 import json
 import logging
@@ -47,7 +53,8 @@ assert token.startswith("gAAAA") and len(token) == 183, token
 assert admin.get_endpoint(service_type="object-store") == "https://swift.example/v1/AUTH_" + project
 assert "v3.14" in json.dumps(admin.get(URL).json())
 
-# A trust: the service reads the administrator's project. Other services see the administrator as the user of the session.
+# With a trust, the user `service` gets the role reader on the administrator's project. The trust impersonates: services see the administrator as the
+# user of the session.
 service_user = {**DEFAULT, "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD}
 service_id = session_of(v3.Password(**service_user, unscoped=True)).get_user_id()
 roles = [{"name": "reader"}]
@@ -68,7 +75,8 @@ admin.delete(URL + "/OS-TRUST/trusts/" + trust["id"])
 assert validate(admin, by_trust.get_token())[0] == 404
 refused(exceptions.Unauthorized, session_of(v3.Password(**service_user, trust_id=trust["id"])).get_token)
 
-# A trust with counted uses, and a redelegated trust. The redelegated trust has no more rights than the first trust, and ends with it.
+# The trustee can use the trust `counted` only once. The trustee redelegates the trust `lent`. The redelegated trust cannot have more rights than
+# `lent`, and its sessions become invalid when `lent` is deleted.
 TRUSTS = URL + "/OS-TRUST/trusts"
 counted = {**asked, "impersonation": False, "roles": roles, "remaining_uses": 1}
 counted = admin.post(TRUSTS, json={"trust": counted}).json()["trust"]
@@ -89,7 +97,8 @@ refused(exceptions.Forbidden, by_child.post, TRUSTS, json={"trust": on})
 admin.delete(TRUSTS + "/" + lent["id"])
 assert validate(admin, by_child.get_token())[0] == 404
 
-# Sessions with each kind of scope.
+# The administrator can log in without a scope and for the system. The server refuses a domain on which the administrator has no role, an unknown
+# project, a wrong password, and an unknown user.
 unscoped = password(unscoped=True)
 assert len(unscoped.get_token()) == 162
 assert unscoped.get(URL + "/auth/projects").json()["projects"][0]["name"] == "admin"
@@ -102,7 +111,7 @@ refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).ge
 wrong = dict(ADMIN, username="nobody")
 refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).get_token)
 
-# A token that was issued for another token has the same audit chain and the same expiry.
+# A token that was issued in exchange for another token has the same audit chain and the same expiry as the other token.
 first = validate(admin, unscoped.get_token())[1]
 second = session_of(v3.Token(auth_url=URL, token=unscoped.get_token(), **IN_ADMIN))
 status, told = validate(admin, second.get_token())
@@ -117,7 +126,8 @@ assert answer.headers["Vary"] == "X-Auth-Token" and answer.headers["x-openstack-
 system = password(system_scope="all").get_token()
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=system, **IN_ADMIN)).get_token)
 
-# Application credentials, by id and by name. They have fewer roles than their owner. They cannot create other credentials, or sessions for another scope.
+# A user can log in with the id or with the name of an application credential. The credential has fewer roles than its owner. A session of the
+# credential can neither create another credential nor be exchanged for another session.
 CREDENTIALS = f"{URL}/users/{user}/application_credentials"
 made = {"name": "ac1", "roles": [{"name": "reader"}]}
 made = admin.post(CREDENTIALS, json={"application_credential": made}).json()["application_credential"]
@@ -137,7 +147,7 @@ refused(exceptions.Forbidden, machine.post, CREDENTIALS, json=more)
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=machine.get_token(), **IN_ADMIN)).get_token)
 wrong = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret="wrong")
 refused(exceptions.Unauthorized, session_of(wrong).get_token)
-# An unrestricted credential can create other credentials, but not with more roles or a longer lifetime.
+# An unrestricted credential can create other credentials. These cannot have more roles or a longer lifetime than the unrestricted credential.
 free = {"name": "free", "unrestricted": True, "roles": [{"name": "member"}], "expires_at": "2100-01-01T00:00:00.000000Z"}
 free = admin.post(CREDENTIALS, json={"application_credential": free}).json()
 free = free["application_credential"]
@@ -150,7 +160,7 @@ more = {"application_credential": {"name": "child"}}
 child = free.post(CREDENTIALS, json=more).json()["application_credential"]
 assert child["expires_at"] == "2100-01-01T00:00:00.000000", child
 assert {role["name"] for role in child["roles"]} == {"member", "reader"}, child
-# A credential with access rules: a service that does not support access rules cannot validate its token.
+# A service that does not support access rules cannot validate a token that was issued for an application credential with access rules.
 ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
 made = admin.post(CREDENTIALS, json={"application_credential": ruled}).json()
 made = made["application_credential"]
@@ -160,7 +170,7 @@ ruled = session_of(
 assert validate(admin, ruled.get_token())[0] == 404
 
 
-# A service behind the filter of keystonemiddleware.
+# Returns a service behind the filter of keystonemiddleware. The service answers with the headers that the filter set.
 def service():
     settings = {
         "auth_type": "password", "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD,
@@ -202,14 +212,14 @@ assert ask(service(), gone)[0] == 401 and validate(admin, gone)[0] == 404
 events = admin.get(URL + "/OS-REVOKE/events").json()["events"]
 assert any("audit_id" in event for event in events) and any("audit_chain_id" in event for event in events), events
 
-# The revocation of a token also ends the tokens that were issued for it, unless `cascade` is false.
+# The revocation of a token also revokes the tokens that were issued in exchange for it. If `cascade` is false, only the token itself is revoked.
 for cascade, left in (("true", 404), ("false", 200)):
     root = password(unscoped=True).get_token()
     child = session_of(v3.Token(auth_url=URL, token=root, **IN_ADMIN)).get_token()
     admin.delete(URL + "/auth/tokens", headers={"X-Subject-Token": root}, params={"cascade": cascade})
     assert (validate(admin, root)[0], validate(admin, child)[0]) == (404, left), cascade
 
-# After a credential is deleted, its sessions are invalid.
+# After an application credential is deleted, its sessions are invalid, and logins with the credential are refused.
 token = machine.get_token()
 admin.delete(f"{CREDENTIALS}/{credential}")
 assert validate(admin, token)[0] == 404

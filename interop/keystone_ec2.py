@@ -1,5 +1,13 @@
-"""Requests signed with EC2 keys, as services hand them on: signed by keystoneclient's signer and by Keystone's own code for S3, and asked
-about by a service. Arguments: URL (…/v3), certificate, the administrator's password, the service's."""
+"""Tests that a service can ask the Identity API which user signed a request with an EC2 key.
+
+The program signs requests as a client does: keystoneclient signs requests for EC2, and Keystone's own code signs requests for S3. Then the program
+sends the description of each signed request to `/ec2tokens` or `/s3tokens`, as a service does, and checks the answer.
+
+Arguments: the URL of the Identity API (…/v3), the path of the server's certificate, the administrator's password, and the password of the user
+`service`.
+
+Prints `{"held": true}` if all checks pass. Otherwise the program ends with an error.
+"""
 
 import base64
 import copy
@@ -93,7 +101,7 @@ def ec2_token(signed, by=service, name="credentials", status=200):
 
 first = key()
 
-# Asks about every form of a signed request, as each caller with the right to ask.
+# The server accepts each form of a signed request. The user `service` and the administrator have the right to ask about signed requests.
 for signed in [v4(first), v4(first, "POST"), v4(first, in_query=True), v2(first), v4(first, minutes=-14), v2(first, minutes=14)]:
     token, body = ec2_token(signed)
     assert body["user"]["id"] == user and body["project"]["id"] == project, body
@@ -113,7 +121,7 @@ for text in texts:
     assert answer.status_code == 200 and answer.json()["token"]["user"]["id"] == user, answer.text
     assert "X-Subject-Token" not in answer.headers
 
-# Questions of callers without the right to ask, and questions about wrong signatures, are refused.
+# The server refuses questions of callers without the right to ask, and questions about wrong signatures.
 ask("POST", "/users", admin, user={"name": "plain", "password": "plain", "domain_id": "default"})
 plain_id = ask("GET", "/users?name=plain", admin).json()["users"][0]["id"]
 roles = {role["name"]: role["id"] for role in ask("GET", "/roles", admin).json()["roles"]}
@@ -131,7 +139,7 @@ for change in [{"path": "/"}, {"verb": "PUT"}, {"params": {}}, {"body_hash": ""}
 for signed in [v4(first, minutes=-16), v2(first, minutes=16), v2(first) | {"host": "other"}, v2(first, version="1"),
                v2(first) | {"signature": "!"}]:
     ec2_token(signed, status=401)
-# A request cannot be replayed later with another time in a parameter that is not signed.
+# A client cannot make an old request valid again by adding the present time as a parameter that the signature does not cover.
 ec2_token(v4(first, "POST", minutes=-60, params={"Timestamp": now(False)}), status=401)
 for text in [texts[0].replace("/s3/", "/ec2/"), texts[0] + "\n"]:
     made = {"access": first["access"], "token": base64.urlsafe_b64encode(text.encode()).decode(), "signature": "0" * 64}
@@ -140,7 +148,7 @@ assert ask("POST", "/s3tokens", service, credentials=s3(first, texts[1]) | {"sig
 for body in [{}, {"credentials": {}}, {"credentials": []}, {"credentials": {"access": 1}}]:
     assert ask("POST", "/ec2tokens", service, **(body or {"x": 1})).status_code == 400, body
 
-# A session of an EC2 key cannot create sessions or credentials.
+# With a session of an EC2 key, a client cannot create sessions, and cannot create or list credentials.
 token, _ = ec2_token(v4(first))
 again = {"methods": ["token"], "token": {"id": token}}
 assert ask("POST", "/auth/tokens", None, auth={"identity": again}).status_code == 403
@@ -152,7 +160,7 @@ for method, path, body in [
 ]:
     assert ask(method, path, token, **body).status_code == 403, path
 
-# A key that was created with an application credential has the roles of the credential, and ends with it.
+# An EC2 key that was created with an application credential has only the roles of the application credential.
 made = ask("POST", f"/users/{user}/application_credentials", admin, application_credential={
     "name": "lends", "unrestricted": True, "roles": [{"name": "reader"}]}).json()["application_credential"]
 identity = {"methods": ["application_credential"], "application_credential": {"id": made["id"], "secret": made["secret"]}}
@@ -169,7 +177,8 @@ for pair in [narrow, {"access": "chosen", "secret": "too"}]:
     assert {role["name"] for role in body["roles"]} == {"reader"}, body
     assert body["application_credential"]["id"] == made["id"], body
 
-# The sessions of a key end when the key is deleted, and when its secret changes.
+# The sessions of an EC2 key end when the key is deleted, when the key's secret changes, and when the application credential is deleted with which the
+# key was created.
 second = key()
 token, _ = ec2_token(v4(second))
 gone, _ = ec2_token(v4(narrow))

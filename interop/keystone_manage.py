@@ -1,5 +1,9 @@
-"""Runs the commands of keystone_manage.cases with OpenStack's client, all in this process. Arguments: URL (…/v3), certificate, the
-administrator's password."""
+"""Runs the commands in `keystone_manage.cases` with OpenStack's command-line client, and checks their output. The client runs in this process.
+
+Arguments: the URL of the Identity API (…/v3), the path of the server's certificate, and the administrator's password.
+
+Prints `{"held": true}` if every command has the expected output. Otherwise the program ends with an error that lists the failed commands.
+"""
 
 import base64
 import contextlib
@@ -32,14 +36,14 @@ logins = {"admin": ["--os-username", "admin", "--os-password", PASSWORD, "--os-u
 
 
 def passcode():
-    """The current passcode (RFC 6238). The server also accepts the previous passcode."""
+    """Returns the current passcode (RFC 6238). The server also accepts the previous passcode, so the passcode is valid long enough for a command."""
     tag = hmac.digest(SEED, struct.pack(">Q", int(time.time()) // 30), hashlib.sha1)
     number, = struct.unpack_from(">I", tag, tag[-1] & 15)
     return f"{(number & 0x7fffffff) % 1000000:06}"
 
 
 def substituted(found):
-    """The text for `{x*N}`, `{passcode}`, `{name}`, or `{name.part}`, where `name` is a value that an earlier line kept."""
+    """Returns the text for a placeholder: `{x*N}`, `{passcode}`, `{name}` or `{name.part}`. `name` is a value that an earlier line stored."""
     of, part = found["of"], found["part"]
     if found["times"]:
         return found["text"] * int(found["times"])
@@ -55,15 +59,15 @@ def filled(text):
 
 
 def words(text):
-    """The words of a line. Placeholders are replaced after the line is split, because names then need no quotes."""
+    """Splits a line into words, and then replaces the placeholders in each word. In this order, values with spaces need no quotes."""
     return [filled(word) for word in shlex.split(text)]
 
 
 def openstack(login, command):
-    """The status and the output of a command. The first command of a login starts a client. Later commands use the session of this client."""
+    """Runs a command, and returns its status and output. The first command of a login starts a client, and later commands use its session."""
     for cache in vars(clientmanager.ClientManager).values():
         if isinstance(cache, clientmanager.ClientCache):
-            cache._handle = None  # Otherwise it would use the session of the previous login.
+            cache._handle = None  # Without this line, the command would use the session of the previous login.
     out = io.StringIO()
     errors.seek(0), errors.truncate()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
@@ -72,7 +76,7 @@ def openstack(login, command):
                 clients[login].stdout = out
                 status = clients[login].run_subcommand(command)
             else:
-                logging.getLogger().handlers.clear()  # Each client adds a handler.
+                logging.getLogger().handlers.clear()  # Each client adds a handler for log messages.
                 client = shell.OpenStackShell()
                 status = client.run(SERVER + logins[login] + command)
                 if status == 0:
@@ -83,7 +87,7 @@ def openstack(login, command):
 
 
 def agrees(record, pairs):
-    """Whether a record has these values. A value is a text or JSON. A text also matches a list that contains only this text."""
+    """Returns whether a record has the values of the pairs `KEY=VALUE`. VALUE is JSON or a text. A text also matches a list with only this text."""
     def is_so(shown, value):
         try:
             return shown in (value, [value]) or shown == json.loads(value)

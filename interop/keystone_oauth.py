@@ -1,5 +1,13 @@
-"""OAuth with OpenStack's clients: OAuth 1.0a signed by oauthlib, as keystoneclient and keystoneauth do it, and OAuth 2.0 client credentials with
-keystoneauth's plugin and keystonemiddleware's filter. Arguments: URL (…/v3), certificate, the administrator's password, the service's."""
+"""Tests OAuth 1.0a and OAuth 2.0 with OpenStack's clients.
+
+OAuth 1.0a: keystoneclient gets an access token, and keystoneauth logs in with the access token. Both libraries sign their requests with oauthlib.
+OAuth 2.0: keystoneauth gets a token by the grant type `client_credentials`, and the filter of keystonemiddleware validates the token.
+
+Arguments: the URL of the Identity API (…/v3), the path of the server's certificate, the administrator's password, and the password of the user
+`service`.
+
+Prints `{"held": true}` if all checks pass. Otherwise the program ends with an error.
+"""
 
 import json
 import sys
@@ -40,7 +48,7 @@ admin = password("admin", PASSWORD, "admin")
 keystone = client.Client(session=admin, endpoint_override=URL)
 user, project = admin.get_user_id(), admin.get_project_id()
 
-# OAuth 1.0a: a consumer, a request token, its approval, an access token.
+# OAuth 1.0a: a consumer gets a request token, the administrator approves the request, and the consumer gets an access token.
 consumer = keystone.oauth1.consumers.create(description="a program")
 assert consumer.secret and not hasattr(keystone.oauth1.consumers.get(consumer.id), "secret")
 role = keystone.roles.list(name="admin")[0]
@@ -63,7 +71,7 @@ assert [one["id"] for one in listed] == [access.key]
 keystone.oauth1.consumers.delete(consumer.id)
 assert refused(lambda: lent.get(URL + "/auth/projects", connect_retries=0)) == 401
 
-# OAuth 2.0: an application credential is the client.
+# OAuth 2.0: the id and the secret of an application credential are the id and the secret of the client.
 credential = keystone.application_credentials.create("client", user=user)
 endpoint = URL + "/OS-OAUTH2/token"
 lent = session_of(v3.OAuth2ClientCredential(

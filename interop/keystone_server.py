@@ -1,5 +1,21 @@
-"""Keystone itself, on SQLite, with something in it. Argument: a directory of its own. Says in a line of JSON where it listens, what its lists hold and
-where a dump of its database is, and serves until its input ends."""
+"""Runs Keystone with a SQLite database, and creates some records of each kind of resource. The test `import_cloud` imports these
+records into Enfilade.
+
+Argument: a directory. In this directory, the program writes the configuration, keys, database and log of Keystone.
+
+Prints a line of JSON:
+- `url` is the URL of the Identity API.
+- `lists` contains the answers of the API: the list of all resources of each kind.
+- `dump` is the path of a dump of the database as SQL.
+- `me` is the id of the administrator.
+- `associated` contains the paths of the associations of policies, endpoints, endpoint groups and projects.
+- `ci` is the id and the secret of an application credential of the administrator.
+- `trust` is the id of a trust of the administrator.
+- `key` is an EC2 key of the administrator.
+- `lena` is the id of the user `lena`, a token of this user, and the id of the user's group.
+
+Then the program serves requests until its standard input ends.
+"""
 
 import hashlib
 import json
@@ -83,7 +99,7 @@ crew = made("/groups", "group", name="crew", domain_id=domain, description="who 
 
 
 def as_of_a_directory(table, record):
-    """Gives a user or group an id of 64 digits. Keystone uses such ids for users and groups of LDAP directories."""
+    """Changes the id of a user or group to 64 hexadecimal digits, and returns it. Keystone uses such ids for users and groups of LDAP directories."""
     new = hashlib.sha256(record.encode()).hexdigest()
     with sqlite3.connect(DATABASE) as database:
         database.execute(f"UPDATE `{table}` SET id = ? WHERE id = ?", (new, record))
@@ -140,9 +156,9 @@ lists["endpoint_groups"] = call("GET", "/OS-EP-FILTER/endpoint_groups").json()["
 for path in ["identity_providers", "mappings", "service_providers"]:
     lists[path] = call("GET", f"{federation}/{path}").json()[path]
 lists["protocols"] = call("GET", f"{federation}/identity_providers/acme/protocols").json()["protocols"]
-# Keystone shows all limits only to a session for the system.
 lenas = call("POST", "/auth/tokens", {"auth": {"identity": {"methods": ["password"], "password": {"user": {
     "id": lena, "password": "correct horse"}}}, "scope": {"project": {"id": outer}}}}).headers["X-Subject-Token"]
+# Keystone shows all limits only to a session for the system.
 login["auth"]["scope"] = {"system": {"all": True}}
 system = call("POST", "/auth/tokens", login).headers["X-Subject-Token"]
 lists["limits"] = http.get(url + "/limits", headers={"X-Auth-Token": system}).json()["limits"]

@@ -1,5 +1,13 @@
-"""What Keystone's own code makes of tokens. Arguments: the key repository, then `mint USER PROJECT DOMAIN CREDENTIAL TRUST` (a token of each
-kind, one a line) or `read TOKEN…` (what each says, one a line)."""
+"""Issues and decrypts Fernet tokens with Keystone's own code.
+
+Arguments: the key repository, and one of these commands:
+- `mint USER PROJECT DOMAIN CREDENTIAL TRUST` issues six tokens for the user: an unscoped token, and one token each for the domain, the project, the
+  trust, the system and the application credential. All arguments are ids.
+- `read TOKEN…` decrypts the tokens.
+
+Prints a line of JSON for each token. After `mint`, the line has the token, Keystone's number for the kind of its payload, its audit ids and its
+expiry. After `read`, the line has all values that the token contains.
+"""
 
 import base64
 import datetime

@@ -1,4 +1,8 @@
-"""Calls of the Proxmox API for the scripts in this directory. Arguments of each script: port, certificate, token id, secret, and further arguments."""
+"""Functions with which the scripts in this directory call the Proxmox API.
+
+This module reads the arguments of the script that imports it: the port, the path of the server's certificate, the id and the secret of an API token,
+and further arguments of the script. The module prints nothing.
+"""
 
 import sys
 

@@ -1,4 +1,9 @@
-"""A script with proxmoxer that changes users, tokens and roles. Arguments: port, certificate, token id, secret."""
+"""Creates, changes and deletes users, API tokens and assignments of roles with the client proxmoxer, and checks the answers.
+
+Arguments: the port, the path of the server's certificate, and the id and the secret of an API token of the administrator.
+
+Prints a line of text if all checks pass. Otherwise the program ends with an error.
+"""
 
 from proxmox_api import SECRET, TOKEN, api, refused
 

@@ -1,5 +1,10 @@
-"""A script with proxmoxer that changes datastores. Arguments: port, certificate, token id, secret, a directory for datastores, and `elsewhere` if the
-server is a member of a fleet and another member serves the datastores."""
+"""Creates, changes and deletes datastores with the client proxmoxer, and checks the answers.
+
+Arguments: the port, the path of the server's certificate, the id and the secret of an API token of the administrator, and a directory for the new
+datastores. If another member of a fleet serves the datastore `main`, the last argument is `elsewhere`.
+
+Prints nothing. If a check fails, the program ends with an error.
+"""
 
 import os
 
@@ -29,14 +34,14 @@ assert shown["comment"] == "other words" and "gc-schedule" not in shown and show
 assert "cannot be changed" in refused(400, config("tank").put, path="/elsewhere")
 assert "detected modified" in refused(400, config("tank").put, comment="late", digest="0" * 64)
 
-# The status of the datastore.
+# Reads the status of the datastore.
 status = admin.admin.datastore("tank").status.get()
 assert status["total"] >= status["used"] + status["avail"] > 0, status
 assert admin.admin.datastore("tank")("active-operations").get() == {"read": 0, "write": 0}
 listed = {store["store"]: store for store in admin.admin.datastore.get()}
 assert listed["tank"]["mount-status"] == "nonremovable" and listed["tank"]["maintenance"] is None, listed
 
-# The maintenance modes, and their end.
+# Sets and ends maintenance modes.
 config("tank").put(**{"maintenance-mode": "type=offline,message=new disks"})
 listed = {store["store"]: store for store in admin.admin.datastore.get()}
 assert "offline" in listed["tank"]["maintenance"], listed
@@ -66,7 +71,7 @@ assert there.replace("main", "") == refused(403, eve.admin.datastore("none").sta
 refused(403, eve.config.datastore.post, name="mine", path=path + "3")
 refused(403, eve.config.datastore("main").put, comment="mine")
 refused(403, eve.config.datastore("main").delete)
-# The role must be assigned to the owner and to the token.
+# An API token has a role only if the role is assigned to the token and to its owner.
 for authid in ("eve@local", "eve@local!work"):
     admin.access.acl.put(path="/datastore/main", role="DatastoreAudit", **{"auth-id": authid})
 assert [store["store"] for store in eve.admin.datastore.get()] == ["main"]

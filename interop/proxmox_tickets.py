@@ -1,4 +1,9 @@
-"""A script with proxmoxer that uses a password. Arguments: port, certificate, user, password. Prints the ticket."""
+"""Logs in with a password through the client proxmoxer, and changes users with the login ticket.
+
+Arguments: the port, the path of the server's certificate, the userid of the administrator, and the password.
+
+Prints the first login ticket and its CSRF token as JSON.
+"""
 
 import json
 import sys
@@ -25,7 +30,7 @@ assert any(row["userid"] == USER for row in admin.access.users.get())
 admin.access.users.post(userid="carol@local")
 admin.access.users("carol@local").delete()
 ticket, csrf = admin.get_tokens()
-# A page of another site could make the browser send a change with the ticket, but without the CSRF token.
+# The server refuses a change without the right CSRF token. A page of another site can make a browser send the ticket, but not the CSRF token.
 backend = admin._store["session"].auth
 backend.csrf_prevention_token = csrf[:-1] + ("0" if csrf[-1] != "0" else "1")
 try:

@@ -1,4 +1,9 @@
-"""24 checks of webdav4, and of fsspec with webdav4. Arguments: URL, user, secret."""
+"""Uses the WebDAV client webdav4, and fsspec with webdav4, in an empty datastore, and checks the results.
+
+Arguments: the URL of the datastore, the user, and the user's password or secret.
+
+Prints the error of each failed check, and then the number of passed checks. If a check fails, the exit status is 1.
+"""
 
 import asyncio
 import io

@@ -1,4 +1,9 @@
-"""A script with webdavclient3. Arguments: URL, user, secret, scratch directory."""
+"""Uploads, downloads, copies, moves, locks and deletes files with the client webdavclient3 in an empty datastore, and checks the results.
+
+Arguments: the URL of the datastore, the user, the user's secret, and a local directory for temporary files.
+
+Prints nothing. If a check fails, the program ends with an error.
+"""
 
 import os
 import sys

@@ -1,5 +1,14 @@
-"""Random bodies through PROPPATCH and LOCK: every answer is well-formed to an independent parser (expat), and has the same
-value. Arguments: host:port without TLS, user:secret, how many, seed."""
+"""Sends random XML bodies with PROPPATCH and LOCK, and checks the answers with an independent XML parser (expat).
+
+Every XML answer must be well-formed. The answers must contain each accepted property, and each accepted owner of a lock, with the value that the body
+had. Some of the bodies are not well-formed; the server must refuse these bodies.
+
+Arguments: `HOST:PORT` of the listener without TLS, `USER:SECRET`, the number of files, and the seed of the random numbers. For each file, the program
+sends one body with PROPPATCH and one body with LOCK.
+
+Prints the numbers of files, of accepted and refused PROPPATCH bodies, of compared properties, and of accepted locks. If a check fails, the program
+ends with an error.
+"""
 
 import base64
 import http.client
@@ -14,7 +23,7 @@ DAV = "{DAV:}"
 XML = "http://www.w3.org/XML/1998/namespace"
 connection = http.client.HTTPConnection(address, timeout=60)
 
-# In each list, the first entries are usual values. The other entries often cause errors.
+# In each list, the first entries are usual values. The other entries are unusual or invalid values, which often reveal errors of a server.
 NAMESPACES = ["urn:x", "urn:y", "DAV:", "a&amp;b", "&#65;", "&lt;", "\u00e4", "http://x/?a=1&amp;b=2", "a  b", "", XML,
               "http://www.w3.org/XML/1998/&#110;amespace", "http://www.w3.org/2000/xmlns/", "&#9;", "&#1;", "\ufffe", "]]&gt;"]
 PREFIXES = ["a", "b", "D", "n0", "a0", "P", "xml", "xmlns", "xmlx", "\u00e9"]
@@ -60,7 +69,7 @@ def content(depth):
 
 
 def broken(body):
-    """The body with a few letters replaced, removed or doubled."""
+    """Replaces, removes or doubles up to three letters of a body."""
     letters = list(body)
     for _ in range(dice.randrange(1, 4)):
         at = dice.randrange(len(letters))
@@ -77,7 +86,7 @@ def ask(method, path, body=None, **headers):
 
 
 def parsed(body):
-    """The result of an independent parser. None if the body is not well-formed."""
+    """Parses a body with expat. Returns None if the body is not well-formed."""
     try:
         return ET.fromstring(body)
     except ET.ParseError:
@@ -85,12 +94,12 @@ def parsed(body):
 
 
 def value(node):
-    """Texts and elements in their order, independent of their spelling in XML."""
+    """Returns the texts and elements in a node, in their order. Two spellings of the same content in XML have the same result."""
     return node.text or "", [(child.tag, sorted(child.attrib.items()), value(child), child.tail or "") for child in node]
 
 
 def check(body, answer):
-    """Checks that an XML answer is well-formed, and returns it."""
+    """Checks that an XML answer is well-formed, and returns its root. Returns None if the answer is not XML."""
     status, came, headers = answer
     if "xml" not in headers.get("Content-Type", ""):
         return None
@@ -100,7 +109,8 @@ def check(body, answer):
 
 
 def check_kept(name, body, sent):
-    """Checks that every property has the value that was set, in the answer with all properties and in the answer to a request by name."""
+    """Checks that each property has the value that the client set. The check reads all properties at once, and then each property by its name.
+    Returns the number of properties."""
     found = check(body, ask("PROPFIND", name, None, Depth="0"))
     kept = {node.tag: node for node in next(found.iter(DAV + "prop")) if node.tag not in OURS}
     wanted = {node.tag: node for prop in sent.findall(f"{DAV}set/{DAV}prop") for node in prop}
@@ -134,13 +144,13 @@ for turn in range(count):
     assert answer[0] in (207, 400, 413, 507), f"{answer[0]} to {body!r}"
     told = check(body, answer)
     is_taken = answer[0] == 207 and b"200 OK" in answer[1] and b"403 Forbidden" not in answer[1]
-    # Every client can read the listing of the directory.
+    # These answers are well-formed: the listing of the directory with values and with names, and the names of the file's properties.
     for depth, asked, path in (("1", None, ""), ("1", NAMED, ""), ("0", NAMED, name)):
         assert check(body, ask("PROPFIND", path, asked, Depth=depth)) is not None, body
     if is_taken:
         assert sent is not None, f"taken, though it is not well-formed: {body!r}"
         taken += 1
-        # Other tests check bodies that both set and remove properties, because their order matters.
+        # The values are compared only if the body removes no property. Other tests check bodies that both set and remove properties.
         if b"remove" not in body.encode():
             compared += check_kept(name, body, sent)
     else:

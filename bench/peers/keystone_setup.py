@@ -1,5 +1,10 @@
-"""Gives a running Keystone the catalog that Enfilade is measured with, and says two tokens: whose is asked, and what is asked about.
-Arguments: its address, the administrator's password, the first service and the one after the last; each has three endpoints."""
+"""Creates services in a running Keystone, each with three endpoints. The benchmark creates the same services in Enfilade.
+
+Arguments: the URL of Keystone without `/v3`, the administrator's password, the number of the first new service, and the number after the number of
+the last new service. Keystone must already have the services with the numbers from 0 up to the first new service.
+
+Prints a line of JSON with two tokens of the administrator: `asker` authenticates requests, and `subject` is the token that the requests validate.
+"""
 
 import json
 import ssl
@@ -32,7 +37,7 @@ for n in range(first, end):
         url = f"https://service-{n}.example.org:8774/v2.1/$(project_id)s"
         endpoint = {"service_id": made, "interface": interface, "region": "RegionOne", "url": url}
         call("/v3/endpoints", {"endpoint": endpoint}, asker)
-# After the catalog is whole.
+# The administrator logs in again, because the answer to this login contains the catalog with all services.
 subject, token = login()
 endpoints = sum(len(service["endpoints"]) for service in subject["token"]["catalog"] if service["type"] != "identity")
 assert endpoints == 3 * end, endpoints

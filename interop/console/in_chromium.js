@@ -1,5 +1,5 @@
-// Drives the console in Debian's Chromium. Arguments: the URL of the server, a directory for screenshots, and a directory for the browser's profile. Each step prints a line. A
-// failed step throws, and the program ends with a status other than 0.
+// Tests the pages of the console in Debian's Chromium. Arguments: the URL of the server, a directory for screenshots, and a directory for the
+// browser's profile. The program prints a line for each checked page. If a step fails, the program prints the error, and its exit status is 1.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -73,7 +73,7 @@ async function files(page) {
   await page.waitForSelector("pre.text");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download")]);
   assert.match(download.suggestedFilename(), /html$/);
-  // A large file is sent in pieces. The upload goes on after a broken connection, and after a reload.
+  // The page sends a large file in pieces. The upload continues after a broken connection, and after a reload of the page.
   await page.goto(`${server}/console/files/main/`);
   const large = path.join(profile, "large.bin");
   fs.writeFileSync(large, Buffer.alloc(30 << 20, "large "));
@@ -82,7 +82,7 @@ async function files(page) {
   await page.route(/\/console\/uploads\/.*at=/, (route) => {
     const at = Number(new URL(route.request().url()).searchParams.get("at"));
     pieces.push(at);
-    // The second piece is lost once. After the reload, the rest is sent.
+    // The connection breaks once while the second piece is sent. The third piece is blocked until the reload. After the reload, the rest is sent.
     if (at === 8 << 20 && broken < 1) { broken += 1; return route.abort("connectionreset"); }
     if (at === 16 << 20 && broken < 2) { broken += 1; return undefined; }
     return route.continue();
@@ -207,7 +207,7 @@ async function links(page, guest) {
   assert.notEqual(await guest.title(), "owned");
 }
 
-// The code that an authenticator app shows (RFC 6238), for the step that is `steps` steps after the present one.
+// Returns the code that an authenticator app shows (RFC 6238) `steps` time steps after the present step.
 function totp(secret, steps) {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
   const bits = [...secret].map((digit) => digits.indexOf(digit).toString(2).padStart(5, "0")).join("");
@@ -231,7 +231,7 @@ async function secondFactor(page) {
   await page.waitForSelector("#recovery-codes");
   await check(page, "recovery-codes");
   const [recovery, other] = (await page.locator("#recovery-codes").innerText()).split("\n");
-  // The password comes first, then the code.
+  // The user enters first the password, and then the code.
   await page.click("a:has-text('Sign in')");
   await page.fill("#user", "bob");
   await page.fill("#password", PASSWORD);
@@ -314,7 +314,7 @@ async function run() {
   await root.goto(`${server}/console/users?user=alice%40local`);
   await root.click("button:has-text('End all sessions')");
   await root.waitForSelector("text=Done.");
-  // The next click of the first user leads to the sign-in page.
+  // The sessions of the user alice have ended, so the next click of this user leads to the sign-in page.
   await alice.click("text=Files");
   await alice.waitForURL(/\/console\/sign-in/);
   await second.close();

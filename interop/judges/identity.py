@@ -1,6 +1,13 @@
-"""Compares the results of a package of tests on this server with those on Keystone. Argument: the package. If a case passes on
-Keystone and does not pass on this server, this is a finding, unless `identity_differences.txt` contains a reason. A skipped case does not pass. A reason
-without a case is a finding, too."""
+"""Runs the test cases of a package against this server and against Keystone, and compares the results.
+
+Argument: the package. The environment variables `JUDGES`, `KEPT`, `SCRATCH`, `PLAIN`, `DATA` and `BINARY` describe the directories and the server.
+
+A finding is a case that passes on Keystone but fails on this server or is skipped there. Such a case is not a finding if `identity_differences.txt`
+contains a reason for it. A pattern in this file is also a finding if it matches none of these cases.
+
+Prints the findings on the standard error output, and a summary as a line of JSON. If there are findings, or if fewer than 100 cases pass on Keystone,
+the exit status is 1.
+"""
 
 import fnmatch
 import hashlib
@@ -13,7 +20,7 @@ from pathlib import Path
 
 PACKAGE = sys.argv[1]
 JUDGES, KEPT, SCRATCH = (Path(os.environ[name]) for name in ("JUDGES", "KEPT", "SCRATCH"))
-# The tests against Keystone need most of the time, and a Keystone process uses only one core.
+# The number of Keystone processes. The tests against Keystone take most of the time, and each Keystone process uses only one core.
 KEYSTONES = 2
 ADMINISTRATOR = os.environ["ADMINISTRATOR"] = "the administrator's"
 CONFIGURATION = """[DEFAULT]
@@ -62,7 +69,7 @@ def start(name, url, part=0, parts=1):
 
 
 def finish(runs):
-    """The results of all parts."""
+    """Waits for the tests of all parts, and returns their results."""
     results = {}
     for process, file in runs:
         if process.wait():
@@ -72,13 +79,13 @@ def finish(runs):
 
 
 def installed():
-    """A digest of the names and versions of all installed packages. With the same packages, Keystone gives the same results."""
+    """Returns a digest of the names and versions of all installed packages. With the same packages, the results on Keystone are the same."""
     packages = sorted(f"{one.name} {one.version}" for one in importlib.metadata.distributions())
     return hashlib.sha256("\n".join(packages).encode()).hexdigest()[:16]
 
 
 def keystone():
-    """Starts the tests against Keystone."""
+    """Starts Keystone, and the tests against Keystone. Returns the processes of Keystone and of the tests."""
     servers = []
     for n in range(KEYSTONES):
         place = SCRATCH / f"keystone-{n}"
@@ -99,7 +106,7 @@ def here():
 
 
 def reasons():
-    """The patterns of cases. Each pattern has the reason that precedes it in the file."""
+    """Returns the patterns in `identity_differences.txt`, each with its reason: the nearest line above the pattern that begins with `#`."""
     reason, patterns = "", {}
     for line in (JUDGES / "identity_differences.txt").read_text().splitlines():
         if line.startswith("# "):

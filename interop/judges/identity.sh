@@ -1,4 +1,4 @@
-# Runs the tests of an OpenStack package against this server and against Keystone. Argument: the package.
+# Runs the tests of an OpenStack package against this server and against Keystone. The argument is the name of the package.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 python3 -m venv venv >&2

@@ -1,5 +1,11 @@
-"""Runs the test cases of a package, and writes the result of each as JSON: `passed`, `failed` or `skipped`, and the reason. Arguments: the package, the
-number of this part, the number of parts, and the file of results. `TEMPEST_CONFIG_DIR` names the directory with `tempest.conf`."""
+"""Runs the test cases of a package, or a part of these cases.
+
+Arguments: the package, the number of the part from 0, the number of parts, and the path of the file for the results. The environment variable
+`TEMPEST_CONFIG_DIR` names the directory that contains `tempest.conf`.
+
+Writes the results to the file as JSON: for each case, `passed`, `failed` or `skipped`, and the reason. Prints a line for each class of cases on the
+standard error output.
+"""
 
 import importlib
 import json
@@ -29,7 +35,7 @@ class Results(unittest.TestResult):
         self.told = {}
 
     def tell(self, case, result, why=""):
-        # A case with several errors has failed. The first error is the reason.
+        # If a case has several errors, only the first error is stored.
         if self.told.get(name(case), ["passed"])[0] == "passed":
             self.told[name(case)] = [result, why]
 
@@ -71,7 +77,7 @@ results = Results()
 told = {}
 for n, (kind, members) in enumerate(list(classes.items())[part::parts]):
     unittest.TestSuite(members)(results)
-    # If the preparation of a class fails, unittest does not report the cases of the class.
+    # If the preparation of a class fails, unittest does not report the cases of the class. Then each case gets the result of the preparation.
     whole = f"({kind.__module__}.{kind.__qualname__})"
     prepared = next((one for key, one in results.told.items() if key.startswith("setUpClass") and whole in key), None)
     for case in members:

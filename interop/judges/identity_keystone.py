@@ -1,4 +1,10 @@
-"""Runs Keystone with SQLite. Argument: an empty directory. Prints the address, and serves until the input ends."""
+"""Runs Keystone with a SQLite database, for the tests of `identity.py`.
+
+Argument: an empty directory for the configuration, keys, database and log. The environment variable `ADMINISTRATOR` contains the administrator's
+password.
+
+Prints the URL of the Identity API, and then serves requests until the standard input ends.
+"""
 
 import os
 import subprocess
@@ -23,7 +29,7 @@ def manage(*words):
     subprocess.run([sys.executable, "-c", program, "--config-file", config, *words], check=True, stdout=sys.stderr)
 
 
-# The tests for `security_compliance` need these password rules. Caches and fast hashes make the run shorter.
+# The tests need the rules in `security_compliance`. The cache and the fast password hashes make the run shorter.
 with open(config, "w") as file:
     file.write(f"""[DEFAULT]
 log_file = {place}/keystone.log
@@ -58,7 +64,8 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-# Only one thread uses the database, and a crash may destroy it. Therefore connections stay open, threads do not yield, and SQLite does not sync.
+# These changes make Keystone faster: connections stay open, threads do not yield, and SQLite does not sync. They are permitted here, because only one
+# thread uses the database, and because nobody needs the database after a crash.
 sqlalchemy.pool.NullPool = sqlalchemy.pool.QueuePool
 engines._thread_yield = lambda *_: None
 

@@ -1,2 +1,2 @@
-# Runs Keystone's tests of its API: the permitted calls for each role and scope, and the extensions.
+# Runs Keystone's own tests of the Identity API. They test which calls are permitted for each role and scope, and test the extensions.
 exec sh "$JUDGES/identity.sh" keystone_tempest_plugin.tests

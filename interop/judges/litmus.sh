@@ -1,4 +1,4 @@
-# Runs litmus without and with TLS. No test may fail or warn.
+# Runs litmus without and with TLS. A test that fails or prints a warning counts as failed.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 for url in "http://$PLAIN/dav/main/" "https://$ADDRESS/dav/main/"; do

@@ -1,4 +1,10 @@
-"""Prints the failed tests of rclone, without tests about names that this server refuses. Arguments: the output of the tests, rclone's version."""
+"""Reads the output of rclone's tests, and prints the results as a line of JSON.
+
+Arguments: the path of the output, and the version of rclone.
+
+The line has the version, the numbers of passed, skipped and failed tests, and the names of the failed tests. Failed tests about names that this
+server refuses count as skipped. If another test failed, or if fewer than 50 tests passed, the exit status is 1.
+"""
 
 import json
 import re

@@ -1,4 +1,10 @@
-"""Sends TLS records that no client sends, and checks the answer to each. Argument: the address."""
+"""Sends usual TLS records, and TLS records that no usual client sends, and checks the answer of the server to each record.
+
+Argument: the address of the server, as `HOST:PORT`.
+
+Prints a line of JSON: the version of tlslite-ng, the numbers of passed and failed checks, and a description of each failed check. If a check failed,
+the exit status is 1.
+"""
 
 import importlib.metadata
 import json
@@ -19,7 +25,8 @@ def connect():
 
 
 def alert(stream):
-    """The received alert, `answered`, or the way in which the connection ends."""
+    """Reads the answer of the server. Returns `alert N` for an alert, `answered` for another record, `closed` or `reset` if the connection ended, and
+    `waits` if the server sent nothing for 3 s."""
     try:
         head = stream.recv(7)
     except TimeoutError:
@@ -60,7 +67,7 @@ def settings(version):
 
 
 def hello():
-    """The ClientHello that tlslite sends."""
+    """Returns the record with the ClientHello that tlslite sends."""
     kept = Kept(connect())
     connection = TLSConnection(kept)
     for _ in connection.handshakeClientCert(settings=settings((3, 4)), async_=True):
@@ -78,7 +85,7 @@ def raw(sent):
 
 
 def inner(kind, content, version=(3, 4)):
-    """The result of a record that is sent after the handshake."""
+    """Sends a record after the handshake, and returns the result in the form of `alert`."""
     stream = connect()
     connection = TLSConnection(stream)
     connection.handshakeClientCert(settings=settings(version))
@@ -96,7 +103,7 @@ def inner(kind, content, version=(3, 4)):
 
 
 good = hello()
-# The record, its result, and the expected result. In cases with "(the library's)" in their name, the TLS library decides, not this server.
+# Each entry has the name of a record, the result, and the expected result. If the name contains "(the library's)", the TLS library causes the result.
 expected = [
     ("a hello", raw(good), "answered"),
     ("a hello in two records", raw(record(22, 10, body=good[5:15]) + record(22, len(good) - 15, body=good[15:])), "answered"),

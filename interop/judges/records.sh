@@ -1,4 +1,5 @@
-# With tlslite-ng, sends TLS records that no usual client sends. Some of them must be refused. The TLS library accepts the others (docs/tls.md).
+# Sends TLS records that no usual client sends, with tlslite-ng. The server must refuse some of these records. The TLS library accepts the other
+# records (docs/tls.md).
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

@@ -1,5 +1,5 @@
-# Runs sslyze: versions of the protocol, known vulnerabilities, and Mozilla's intermediate configuration. The server has the self-signed certificate
-# of its first start.
+# Runs sslyze, which checks the versions of TLS, known vulnerabilities, and Mozilla's intermediate configuration. The server uses the self-signed
+# certificate that it made at its first start.
 set -eu
 mkdir -p "$SCRATCH"
 python3 -m venv "$SCRATCH/venv" >&2

@@ -1,4 +1,10 @@
-"""Prints sslyze's findings about the server. Arguments: the output of sslyze as JSON, and as text."""
+"""Reads the output of sslyze, and prints the results as a line of JSON.
+
+Arguments: the path of the output as JSON, and the path of the output as text.
+
+The line has the version of sslyze, the numbers of passed and failed checks, and the names of the failed checks with sslyze's findings. If a check
+failed, the exit status is 1.
+"""
 
 import importlib.metadata
 import json
@@ -23,7 +29,7 @@ checks["compression"] = not result("tls_compression")["supports_compression"]
 checks["secure renegotiation"] = result("session_renegotiation")["supports_secure_renegotiation"]
 checks["renegotiation"] = not result("session_renegotiation")["is_vulnerable_to_client_renegotiation_dos"]
 checks["extended master secret"] = result("tls_extended_master_secret")["supports_ems_extension"]
-# Findings against Mozilla's configuration, without findings about the certificate.
+# The text lists the differences from Mozilla's intermediate configuration. Differences of the certificate are left out.
 lines = [line.strip(" *\n") for line in open(sys.argv[2]) if line.startswith("        * ")]
 others = [line for line in lines if not line.startswith(("certificate_", "maximum_certificate_lifespan"))]
 checks["Mozilla's intermediate configuration"] = not others

@@ -1,4 +1,4 @@
-# Runs Debian's testssl.sh, and prints its findings, without findings about the certificate of the first start.
+# Runs Debian's testssl.sh, and prints the unexpected findings. Findings about the self-signed certificate of the server are expected.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 command -v testssl > /dev/null || { echo "testssl.sh is needed: apt-get install testssl.sh" >&2; exit 2; }

@@ -1,4 +1,4 @@
-# Runs webdav4's tests of its client, and of fsspec with this client. This server replaces the server of these tests.
+# Runs webdav4's tests of its client, and of fsspec with this client. The tests use this server instead of the server WsgiDAV.
 set -eu
 mkdir -p "$SCRATCH" && cd "$SCRATCH"
 python3 -m venv venv >&2

@@ -1,4 +1,7 @@
-"""Replaces webdav4's fixtures: each test gets a directory in the datastore of a running server."""
+"""Replaces the fixtures of webdav4's tests. With these fixtures, each test uses a new directory in the datastore of a running server.
+
+The environment variables `URL` and `STORE` contain the URL and the path of the datastore. `LOGIN` and `PASSWORD` contain the user and the password.
+"""
 
 import os
 import uuid

@@ -1,12 +1,18 @@
-"""Prints the failed tests of webdav4, without tests that only WsgiDAV can pass. Argument: the output of pytest."""
+"""Reads the output of webdav4's tests, and prints the results as a line of JSON.
+
+Argument: the path of the output of pytest.
+
+The line has the version of webdav4, the numbers of passed, skipped and failed tests, and the names of the failed tests. Failed tests that only the
+server WsgiDAV can pass count as skipped. If another test failed, or if fewer than 100 tests passed, the exit status is 1.
+"""
 
 import json
 import re
 import sys
 
-# WsgiDAV, the server of these tests, has no entity tags for directories, announces the DAV classes 1 and 2, accepts every name, and checks
-# locks before it checks whether the target exists. WsgiDAV also shows the modification time of a directory (`test_modified`). This server does
-# not show it, because it would reveal changes of members that the user may not see (docs/access.md).
+# The tests expect the behaviour of WsgiDAV. WsgiDAV has no entity tags for directories, announces the DAV classes 1 and 2, and accepts every name. It
+# checks locks before it checks whether the target exists. WsgiDAV also shows the modification time of a directory (`test_modified`). This server does
+# not show this time, because the time would reveal changes of members that the user may not see (docs/access.md).
 OF_WSGIDAV = (
     "test_attributes_dir",
     "test_auth_errors",

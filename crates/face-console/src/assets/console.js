@@ -29,8 +29,8 @@ document.addEventListener("keydown", (event) => {
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
 
-// A line about an upload, in the list of uploads. The script of drop boxes uses this function, too. Names are set as text, and the browser does not
-// parse them as HTML.
+// Adds a line about an upload to the list of uploads. The script of drop boxes (guest.js) also uses this function. The function sets the name as
+// text, so the browser does not parse the name as HTML.
 function uploadLine(list, name) {
   const item = document.createElement("li");
   const label = document.createElement("span");
@@ -47,7 +47,8 @@ function uploadLine(list, name) {
   return { item, bar, state };
 }
 
-// Uploads: files and whole folders that the user dropped or chose, one after the other. An existing file is replaced only if the user confirms it.
+// The script uploads files and whole folders that the user dropped or chose, one after the other. It replaces an existing file only if the user
+// confirms this.
 const picker = document.getElementById("upload");
 if (picker) {
   const here = picker.dataset.upload;
@@ -86,7 +87,8 @@ if (picker) {
     return ask("PUT", url, file, isNew, (bytes) => { shown.bar.value = bytes / Math.max(file.size, 1); });
   }
 
-  // A large file is sent in pieces. After a broken connection the upload goes on, and also after a reload, if the user chooses the same file again.
+  // The script sends a large file in pieces. After a broken connection, the script continues the upload. After a reload of the page, the upload
+  // continues if the user chooses the same file again.
   async function putInPieces(url, file, isNew, shown) {
     const to = url.replace("/console/files/", "/console/uploads/");
     let failed = { status: 0, text: "the connection was lost; choose the same file again, and the upload goes on" };

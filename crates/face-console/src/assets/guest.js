@@ -1,7 +1,7 @@
 // This script uploads files into a drop box, one after the other.
 "use strict";
 
-// The block keeps the names apart from those of the other script of the page.
+// The script is in a block, because console.js on the same page defines some of the same names.
 {
   const picker = document.getElementById("drop");
   const list = document.getElementById("uploads");
@@ -38,7 +38,7 @@
     addEventListener("drop", (event) => {
       event.preventDefault();
       document.body.classList.remove("over");
-      // A folder has no content that can be uploaded here.
+      // The script skips folders, because it can upload only files.
       const items = [...event.dataTransfer.items].filter((item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory);
       sendAll(items.map((item) => item.getAsFile()));
     });

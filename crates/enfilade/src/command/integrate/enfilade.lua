@@ -1,6 +1,6 @@
--- Asks Enfilade whether a request is permitted, before HAProxy passes it on. Sets these variables of the transaction:
+-- Asks Enfilade whether a request is permitted, before HAProxy passes the request on. Sets these variables of the transaction:
 --   txn.enfilade_status   200 if the request is permitted; 303, 401, 403 or 503 if it is not
---   txn.enfilade_location   with the status 303: where a user signs in with a browser
+--   txn.enfilade_location   with the status 303: the URL at which a user signs in with a browser
 --   txn.enfilade_user, txn.enfilade_groups, txn.enfilade_roles, txn.enfilade_jwt   the visitor; empty if everybody may send the request
 
 local SOCKET = "unix@@SOCKET@"
@@ -11,7 +11,8 @@ local TIMEOUT_MS = 15000
 -- HAProxy 2.6 fails if a question has more headers than `tune.http.maxhdr` (101).
 local VALUES_MAX = 40
 
--- The headers that Enfilade reads. All headers with `_` are passed on, too: some applications read `_` as `-`, so Enfilade refuses some of them.
+-- The headers that Enfilade reads. The script also sends all headers with `_` to Enfilade: some applications read `_` as `-`, so Enfilade refuses
+-- requests with some of these headers.
 local READ = {
     ["authorization"] = true, ["x-auth-token"] = true, ["destination"] = true, ["depth"] = true, ["origin"] = true,
     ["upgrade"] = true, ["sec-websocket-key"] = true, ["sec-websocket-version"] = true,
@@ -23,7 +24,7 @@ local READ = {
 -- The cookies of Enfilade, which prove who signed in with a browser. The application does not get them.
 local OWN = { ["__Host-enfilade"] = true, ["__Host-enfilade-start"] = true, ["__Host-enfilade-sign-in"] = true }
 
--- All values of a header, in their order. HAProxy counts them from 0.
+-- Returns all values of a header, in their order. HAProxy counts the values from 0.
 local function values(lines)
     local all, at = {}, 0
     while lines[at] ~= nil do
@@ -33,7 +34,7 @@ local function values(lines)
     return all
 end
 
--- The cookies of Enfilade, and the cookies of the application.
+-- Returns two lists: the cookies of Enfilade, and the cookies of the application.
 local function cookies(lines)
     local own, others = {}, {}
     for _, line in ipairs(values(lines)) do
@@ -58,7 +59,7 @@ local function refuse(txn, status)
 end
 
 core.register_action("enfilade", { "http-req" }, function(txn)
-    -- Until Enfilade permits the request, it is refused. An error in this script leaves it refused.
+    -- The request counts as refused until Enfilade permits it. So the request is also refused if this script fails.
     refuse(txn, 403)
     local all, headers, count = txn.http:req_get_headers(), {}, 0
     for name, lines in pairs(all) do
@@ -77,7 +78,7 @@ core.register_action("enfilade", { "http-req" }, function(txn)
     headers["x-forwarded-method"] = { txn.f:method() }
     headers["x-forwarded-proto"] = { txn.f:ssl_fc() and txn.f:ssl_fc() ~= 0 and "https" or "http" }
     headers["x-forwarded-host"] = all["host"] and values(all["host"]) or {}
-    -- The path as the client sent it, not decoded: HAProxy passes the same path on.
+    -- The path is not decoded: Enfilade judges the path as the client sent it, and HAProxy passes this path on.
     headers["x-forwarded-uri"] = { txn.f:pathq() }
     headers["x-forwarded-for"] = { txn.f:src() }
     headers["x-enfilade-application"] = { APPLICATION }
