@@ -202,7 +202,9 @@ fn only_a_person_in_the_console_changes_the_second_factor() {
     let server = server();
     let token = server.add_token("alice@local!laptop");
     let password = format!("alice@local:{PASSWORD}");
-    for action in ["begin-second-factor", "confirm-second-factor", "remove-second-factor", "new-recovery-codes"] {
+    for action in
+        ["begin-second-factor", "confirm-second-factor", "remove-second-factor", "new-recovery-codes"]
+    {
         for login in [&token, &password] {
             let path = format!("/console/account/{action}");
             let origin = format!("Origin: {}", server.url(""));

@@ -246,8 +246,9 @@ fn recovery(codes: &[Secret]) -> Markup {
 pub(super) async fn renew(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let passcode = proven(click).await?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
-    let renewed = click
-        .change(permit, move |ctx| enfilade_admin::renew_recovery_codes(ctx, faces.house().hash_key(), &passcode));
+    let renewed = click.change(permit, move |ctx| {
+        enfilade_admin::renew_recovery_codes(ctx, faces.house().hash_key(), &passcode)
+    });
     let codes = renewed.await?;
     let content = html! {
         div.head { div { h1 { "New recovery codes" } p { "The earlier recovery codes are refused from now on." } } }
