@@ -1,5 +1,5 @@
-//! Listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups: the cost of Enfilade and of Samba, and the cost of door 4
-//! without the rest of the server.
+//! Measures listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups. The costs of Enfilade and of Samba are measured, and
+//! the cost of door 4 without the rest of the server.
 
 mod alike;
 mod alone;
@@ -43,7 +43,7 @@ const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
 /// The number of times that the server is started to measure a first listing.
 const STARTS: usize = 3;
-/// The ids and limits of the goals for instructions, for the second and the third of [`GROUPS`].
+/// The ids and limits of the goals for CPU instructions: for users in 400 groups, and for users in 4,000 groups.
 const INSTRUCTIONS: [(&str, f64); 2] = [("groups-400", 1.05), ("groups-4000", 1.10)];
 
 pub(crate) fn goals() -> Vec<Goal> {
@@ -70,7 +70,7 @@ pub(crate) fn goals_alone() -> Vec<Goal> {
     alone::goals()
 }
 
-/// The tree [`LARGE`], in the workloads of goals.
+/// Describes the tree [`LARGE`] for the workloads of goals.
 fn large(acls: Acls) -> String {
     let directories = LARGE.trim_start_matches("largedir_");
     format!("`{LARGE}` is a directory of {directories} subdirectories with one file in each. {}", acls.told())
@@ -274,7 +274,7 @@ impl Bench<'_> {
         Ok([first, (spent()? - before) / f64::from(AGAIN)])
     }
 
-    /// [`Bench::listed`] three times, each time with a newly started server.
+    /// Calls [`Bench::listed`] three times, each time with a newly started server.
     fn listed_thrice(
         &self,
         acls: Acls,

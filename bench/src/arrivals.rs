@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_in_each_request_that_was_planned_in_it() {
-        // 1,200 requests, one every 0.2 ms; request 100 stalls for 100 ms, which is the time of 500 requests.
+        // 1,200 requests are planned, one every 0.2 ms. Request 100 stalls for 100 ms, in which 500 requests are planned.
         let stall = |_: &mut (), n: u64| {
             if n == 100 {
                 pause(Duration::from_millis(100));

@@ -1,6 +1,6 @@
-//! The benchmark with which Keystone's Fernet tokens were first measured. It has the same numbers of requests: 200 creations and 200 validations one
-//! after the other, then 1,000 creations and 500 validations on 20 connections, then 4,000 validations on 20 connections with more and more
-//! revocations.
+//! Repeats the benchmark with which Keystone's Fernet tokens were first measured, with the same numbers of requests. First there are 200 creations
+//! and 200 validations, one after the other. Then there are 1,000 creations and 500 validations on 20 connections. Then there are 4,000 validations
+//! on 20 connections, with more and more revocations.
 
 use crate::Failure;
 use crate::arrivals::latencies;

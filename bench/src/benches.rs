@@ -30,7 +30,7 @@ pub(crate) const BENCHES: [(&str, Goals); 21] = [
     ("uploads", crate::uploads::goals),
 ];
 
-/// The names of the benchmarks, as text.
+/// The names of the benchmarks, separated by commas.
 pub(crate) fn names() -> String {
     BENCHES.map(|(name, _)| name).join(", ")
 }

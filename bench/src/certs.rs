@@ -1,5 +1,5 @@
-//! Many certificates: the time from the start of a server to its first answer, changes, memory and handshakes. HAProxy and Enfilade do the same work in
-//! turns.
+//! Measures servers with many certificates: the time from a start to the first answer, the time of changes, the memory, and the CPU of handshakes.
+//! HAProxy and Enfilade do the same work in turns.
 
 mod again;
 mod changed;
@@ -139,7 +139,7 @@ fn goals_of_a_million() -> [Goal; 2] {
     ]
 }
 
-/// How the memory of this number of certificates is measured.
+/// Describes how the memory of this number of certificates is measured, for the workloads of goals.
 fn memory_of(count: usize) -> String {
     format!(
         "Enfilade is started {ROUNDS} times with {count} certificates, and {ROUNDS} times with one certificate. Its resident memory is read \
@@ -156,7 +156,7 @@ struct Case<'c> {
     is_cold_possible: bool,
     /// Whether HAProxy is started with these certificates.
     is_compared: bool,
-    /// Whether the goals for [`FULL`] certificates are judged. A small run only tries them.
+    /// Whether the goals for [`FULL`] certificates are judged. In a small run they are judged, too, but a goal that does not hold has no effect.
     is_judged: bool,
 }
 
@@ -165,7 +165,7 @@ impl Case<'_> {
         self.count as u64
     }
 
-    /// A goal for [`FULL`] certificates, if it is judged.
+    /// The id of a goal for [`FULL`] certificates; `None` if these goals are not judged.
     fn goal(&self, id: &'static str) -> Option<&'static str> {
         self.is_judged.then_some(id)
     }
@@ -230,7 +230,8 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     };
     started(report, &case)?;
     if count >= MILLION {
-        // The cost of a handshake does not depend on the number of certificates; `spray` is measured with fewer certificates.
+        // Handshakes are measured only with fewer certificates, because their cost does not depend on the number of certificates. `spray` is measured
+        // only with fewer certificates, too.
         return Ok(());
     }
     handshakes::run(report, &scratch)?;

@@ -20,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FILE_BYTES: usize = 4_096;
 /// The number of requests per second of all connections together, far fewer than a server can answer.
 const EACH_SECOND: u64 = 2_000;
-/// The open files of each process. Enfilade uses at most nine tenths of its limit, less 256, for connections.
+/// The limit of open files of each process. Enfilade uses at most nine tenths of this limit, less 256, for connections.
 const DESCRIPTORS: u64 = 16_384;
 /// The idle limit of each server. It is longer than the time between two requests on a connection, so no server ends a connection between requests.
 const IDLE_SECONDS: u64 = 120;
@@ -77,7 +77,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("connections")?;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         for connections in size.connections {
-            // The servers are started anew, so that their memory contains nothing of earlier connections.
+            // The servers are started again, so that their memory contains nothing of earlier connections.
             let place = scratch.path().join(format!("{}-{connections}", protocol.place()));
             std::fs::create_dir(&place)?;
             rounds::run(report, &size, protocol, connections, &place)?;

@@ -37,7 +37,7 @@ struct Size {
 }
 
 const SIZE: Size = Size { many: MANY, tree: TREE, large: 1 << 30, gets: 40_000, rounds: 3 };
-/// The number of requests for the first byte.
+/// The number of requests for which the time to the first byte is measured.
 const FIRSTS: usize = 10;
 
 pub(crate) fn goals() -> Vec<Goal> {
@@ -290,7 +290,8 @@ impl Compare<'_> {
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
-        // The time includes the sync to the disk for both servers, because Apache acknowledges before it syncs.
+        // The time includes the sync to the disk for both servers. Apache answers before the file is on the disk, so the benchmark makes this sync
+        // itself.
         self.both(peers, "PUT of a large file, on the disk, time", "s", Some("put-large"), |peer| {
             rustix::fs::sync();
             let began = now();

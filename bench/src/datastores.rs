@@ -1,5 +1,5 @@
-//! Measures lookups of datastores, each with its end (the drop of the lookup's guard). Three servers are compared: Proxmox Backup Server up to 4.1
-//! ("before"), later versions of it ("after"), and Enfilade ("ours").
+//! Measures lookups of datastores. A lookup begins an operation, and the measured cost includes the end of this operation (the drop of its guard).
+//! Three servers are compared: Proxmox Backup Server up to 4.1 ("before"), later versions of it ("after"), and Enfilade ("ours").
 
 mod http;
 mod rounds;
@@ -23,10 +23,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const ROUNDS: usize = 9;
-/// Numbers of stores, and the number of lookups of each store.
+/// Pairs of a number of datastores and the number of lookups of each of them.
 const TABLE: [(u64, u64); 4] = [(1, 1_000), (10, 100), (100, 10), (1_000, 1)];
 const STORES: u64 = 1_000;
-/// The numbers of stores with which a single lookup is measured.
+/// The numbers of datastores with which a single lookup is measured.
 const SIZES: [u64; 3] = [10, 1_000, 100_000];
 /// The number of lookups of a thread in a turn.
 const EACH: usize = 200_000;
@@ -142,7 +142,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
         let house = stores::still_house(Arc::new(memory));
         let any = |n: u64| name(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
         let names: Vec<DatastoreName> = (0..10).map(any).collect::<Result<_, _>>()?;
-        // Looks up each store once before the instructions are counted, because the first lookup does more work.
+        // Looks up each datastore once before the measured lookups, because the first lookup does more work.
         names.iter().for_each(|name| look(&house, name));
         for n in 0..usize::try_from(times)? {
             look(&house, names.get(n % names.len()).ok_or("no name")?);

@@ -1,4 +1,4 @@
-//! Decisions for other servers: the cost of a subrequest of a proxy, and of questions in batches (AuthZEN).
+//! Measures the cost of decisions for other servers: of a subrequest of a proxy, and of questions in batches (AuthZEN).
 
 mod peers;
 
@@ -28,7 +28,7 @@ const TOKENS: [u64; 2] = [1_000, 1_000_000];
 const BATCH: usize = 1_000;
 /// The number of batches in a turn.
 const BATCHES: usize = 100;
-/// The number of users and of paths in a batch.
+/// The number of users in a batch.
 const USERS: u64 = 10;
 
 pub(crate) fn goals() -> Vec<Goal> {
@@ -114,7 +114,7 @@ impl Side {
         Ok(Side { server, socket })
     }
 
-    /// Sends batches; returns the server's CPU time for a question, in microseconds.
+    /// Sends batches. Returns the server's CPU time for a question, in microseconds.
     fn batches(&self, count: usize) -> Result<f64, Failure> {
         let mut client = Client::new(UnixStream::connect(&self.socket)?);
         let evaluations: Vec<serde_json::Value> = (0..BATCH)
@@ -147,7 +147,7 @@ impl Side {
     }
 }
 
-/// Creates an application, on which the first users have a role.
+/// Creates an application, and gives the first users a role on it.
 fn furnish(store: &Store) -> Result<(), Failure> {
     let (name, host): (ApplicationName, HostName) = ("wiki".parse()?, "wiki.example.com".parse()?);
     let mut change = Change::new(stores::audit("furnish"));

@@ -128,8 +128,9 @@ pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: 
     }
 }
 
-/// Measures remembered sessions after an unrelated revocation, when only the new mark is read. A store with few revocations and a store with many
-/// take turns, so that noise of the machine affects both stores. Returns how many nanoseconds more a session takes with many revocations.
+/// Measures remembered sessions after an unrelated revocation. The index of revocations then reads only the new mark. A store with few revocations
+/// and a store with many take turns, so that noise of the machine affects both stores. Returns how many nanoseconds more a session takes with many
+/// revocations.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<Estimate, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -217,7 +218,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
     if keys == 1 {
         report.goal_at("door", revocations, hot);
     }
-    // With a memo of one byte nothing is remembered: each session is decrypted, and judged on the facts.
+    // With a memo of one byte, no verdict is remembered: each session is decrypted, and judged on the facts.
     let forgetful = cloud.house(1, keys)?;
     let asks = asks(&forgetful, SESSIONS)?;
     let mut turn = asks.iter().cycle();

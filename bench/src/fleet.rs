@@ -1,4 +1,4 @@
-//! A fleet: how long a change takes until every member obeys it, compared with a write of etcd itself.
+//! Measures how long a change of a fleet takes until every member obeys it, compared with a write of etcd itself.
 
 mod direct;
 mod log_size;
@@ -114,7 +114,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let (mut puts, mut changes) = (Samples::default(), Samples::default());
     let micros = |took: Duration| took.as_secs_f64() * 1e6;
     for (nth, member) in (0..count).zip(members.iter().cycle()) {
-        // The beginning of a log is one transaction that puts one key, if it does not exist.
+        // `Log::begin` is one transaction of etcd, which puts one key if the key does not exist.
         let log = Log::new(etcd.clone(), &format!("/put/{nth}"), at.store);
         let began = now();
         runtime.block_on(log.begin(Revision(0), 0))?;
@@ -145,7 +145,7 @@ fn change(nth: usize) -> Result<Change, Failure> {
     Ok(change)
 }
 
-/// A member that comes back after many changes.
+/// Measures how long a member needs after its start to apply many changes that it missed.
 fn missed(report: &mut Report, place: &Path, addresses: &[String], small: bool) -> Result<(), Failure> {
     let place = place.join("missed");
     let (at, state) = stores(&place, 1 + LATE)?;
@@ -169,7 +169,7 @@ fn missed(report: &mut Report, place: &Path, addresses: &[String], small: bool) 
     Ok(())
 }
 
-/// A machine that joins a fleet with many facts.
+/// Measures how long a machine needs to join a fleet with many facts.
 fn join(report: &mut Report, place: &Path, addresses: &[String], small: bool) -> Result<(), Failure> {
     let tokens = if small { 1_000 } else { TOKENS };
     let (facts, first, second) = (place.join("facts"), place.join("first"), place.join("second"));
@@ -233,7 +233,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Begins a log, and admits the members `m0` and so on.
+/// Begins a log, and admits this many members: `m0`, `m1` and so on.
 fn begin(addresses: &[String], prefix: &str, (at, state): (At, u128), members: usize) -> Result<(), Failure> {
     let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

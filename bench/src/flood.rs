@@ -1,4 +1,5 @@
-//! A flood of wrong secrets, ten times as many as the cores can hash. Measures its effect on known clients, and whether new clients can log in.
+//! Measures the effect of a flood of wrong secrets on known clients, and whether new clients can log in. The flood has ten times as many secrets as
+//! the cores can hash.
 
 use crate::Failure;
 use crate::arrivals::{Schedule, latencies};

@@ -1,4 +1,5 @@
-//! Stores of ten million records: memory and time to load, back up, restore and check, and the growth of a store that is changed during a backup.
+//! Measures stores of ten million records: memory and time to load, back up, restore and check. Also measures the growth of a store that is changed
+//! during a backup.
 
 pub(crate) mod revocations;
 
@@ -99,7 +100,7 @@ impl Measured {
     }
 }
 
-/// Runs a command of Enfilade, with these paths in its environment.
+/// Runs a command of Enfilade with these environment variables, and measures its time and memory.
 pub(crate) fn measured(
     data: &Path,
     arguments: &[&str],

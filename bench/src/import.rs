@@ -74,7 +74,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let words = ["import", "keystone", "--os-cloud", "source", "--passwords", &dump];
     let environment = [("OS_CLIENT_CONFIG_FILE", clouds.as_path())];
     let first = measured(&data, &words, &environment)?;
-    // A user, a password, a membership, and the assignments.
+    // For each user, the import adds a user, a password, a membership and the assignments.
     let expected = users * (3 + ASSIGNMENTS_EACH);
     let taken = taken(&first)?;
     if taken < expected {

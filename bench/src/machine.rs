@@ -15,7 +15,7 @@ pub(crate) fn machine(scratch: &Path) -> Value {
         "cpu": field(&read("/proc/cpuinfo"), "model name"),
         "cores": std::thread::available_parallelism().map_or(1, usize::from),
         "memory": field(&read("/proc/meminfo"), "MemTotal"),
-        // The text after the first `-` is the name of the kernel's build.
+        // The text after the first `-` names the build of the kernel, and is left out.
         "kernel": read("/proc/sys/kernel/osrelease").trim().split('-').next(),
         "file_system": file_system(&read("/proc/self/mountinfo"), scratch),
     })

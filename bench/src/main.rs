@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
-// The clock module of the server, because a benchmark in this process needs the same clock.
+// A benchmark in this process needs the clock of the server, so it uses the server's clock module.
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod access;
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every goal held.
+/// Runs a benchmark. Returns whether every goal held.
 fn run(arguments: &[String]) -> Result<bool, Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // A benchmark starts this program again with these words to work in another process.
+    // A benchmark starts this program again with words such as these, to do a part of its work in another process.
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
@@ -120,7 +120,8 @@ struct Options {
     install: bool,
     /// The number of certificates or revocations.
     count: Option<usize>,
-    /// The directory of records. If no directory is given, a small run writes no record, because its figures are not figures of the workload.
+    /// The directory of records. If no directory is given, a full run uses `bench/runs`. A small run then writes no record, because its workload is
+    /// not the workload of the goals.
     runs: Option<PathBuf>,
 }
 

@@ -29,7 +29,7 @@ impl Run {
         Run { options: measuring(options), unix_seconds: crate::clock::now().unix_seconds, tree: Tree::now() }
     }
 
-    /// The end of the run: its source is clean only if it did not change.
+    /// Ends the run. The source counts as clean only if it did not change during the run.
     pub(crate) fn end(self) -> Self {
         let tree = self.tree.unless_changed(&Tree::now());
         Run { tree, ..self }
@@ -127,7 +127,7 @@ fn not_measured(report: &Report) -> Vec<Value> {
 pub(crate) fn write(directory: &Path, record: &Value, run: &Run, bench: &str) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(directory)?;
     let name = run.name(bench);
-    // The record is complete before it gets its name, and the name is given only if it is free.
+    // The record gets its name when it is complete, and only if no file has this name.
     let temporary = directory.join(format!(".{name}-{}", std::process::id()));
     let mut file = std::fs::File::create(&temporary)?;
     file.write_all(record.to_string().as_bytes())?;
@@ -162,7 +162,7 @@ mod tests {
 
     fn run(is_clean: bool) -> Run {
         let tree = Tree { commit: "0123456789".into(), tree: "abcdef".into(), is_clean };
-        // 2026-11-26, one second before midnight.
+        // The time is 2026-11-26, one second before midnight.
         Run { options: vec!["--n".into(), "5".into()], unix_seconds: 1_795_737_599, tree }
     }
 

@@ -143,7 +143,7 @@ impl Report {
         self.judged.push(Judged { id, n: Some(n), measured });
     }
 
-    /// Judges a rebuilt program by its cost, divided by the cost of the original. The goal limits the difference to 1.
+    /// Judges a rebuilt program by its cost, divided by the cost of the original. The goal limits the difference between this ratio and 1.
     pub(crate) fn faithful(&mut self, id: &'static str, what: &str, n: u64, ratio: Estimate) {
         self.estimate(what, n, ratio, "times");
         let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(|ratio| (ratio - 1.0).abs());

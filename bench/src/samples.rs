@@ -190,7 +190,8 @@ fn nearest_rank(sorted: &[f64], thousandths: usize) -> f64 {
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// The rank at which the 95 % interval of the median begins, and at which it ends, counted from the largest; 0 if there are too few samples.
+/// The rank of the sample at which the 95 % interval of the median begins. The interval ends at the sample with the same rank, counted from the
+/// largest. 0 if there are too few samples.
 fn rank_of_interval(count: usize) -> usize {
     // The chance that at most `k` of all samples are below the median: a sum of the binomial distribution.
     let mut chance = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
@@ -214,7 +215,7 @@ fn student(freedom: usize) -> f64 {
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    // The value for a larger number is at most the value for 30.
+    // For more than 30 degrees of freedom, the function returns the value for 30, which is larger than the exact value.
     freedom.checked_sub(1).and_then(|at| T.get(at)).copied().unwrap_or(2.042)
 }
 
@@ -262,8 +263,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_the_median_has_the_ranks_of_the_binomial_distribution() {
-        // The expected intervals are from tables: all of 5 samples, the 1st to the 6th of 6, the 4th to the 12th of 15, and the 6th to the 16th of
-        // 21.
+        // The expected intervals are from tables of ranks.
         for (count, low, high) in
             [(5, 1.0, 5.0), (6, 1.0, 6.0), (9, 2.0, 8.0), (15, 4.0, 12.0), (21, 6.0, 16.0)]
         {

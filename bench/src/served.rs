@@ -114,8 +114,9 @@ impl Https {
         Ok(Https { address, trust, acknowledges_at_once: false })
     }
 
-    /// For a server that sends a response in parts, and waits for the acknowledgement of each part (Nagle's algorithm, RFC 896). By default, the
-    /// kernel of a client delays an acknowledgement by up to 40 ms, so the server would be idle most of the time.
+    /// Lets the clients acknowledge each segment at once. This is for a server that sends a response in parts, and waits for the acknowledgement of
+    /// each part (Nagle's algorithm, RFC 896). By default, the kernel of a client delays an acknowledgement by up to 40 ms, so the server would be
+    /// idle most of the time.
     pub(crate) fn acknowledging_at_once(self) -> Self {
         Https { acknowledges_at_once: true, ..self }
     }
@@ -183,7 +184,7 @@ pub(crate) struct Socket {
 
 impl Read for Socket {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        // The kernel switches the option off after some segments, so it is set again.
+        // The kernel switches the option off after some segments, so the option is set again.
         if self.acknowledges_at_once {
             rustix::net::sockopt::set_tcp_quickack(&self.stream, true)?;
         }

@@ -19,7 +19,7 @@ pub(crate) fn pause(at_least: Duration) {
     }
 }
 
-/// The largest number of a process on Linux.
+/// The largest possible process id on Linux.
 const PROCESS_MAX: i32 = 1 << 22;
 
 /// The CPU that a process has used so far, in nanoseconds. The clock of the process includes the CPU of threads that have ended.
@@ -78,7 +78,7 @@ impl Drop for Child {
     }
 }
 
-/// The elapsed nanoseconds divided by the number of calls of all threads.
+/// Calls `once` on several threads at the same time. Returns the elapsed nanoseconds divided by the number of calls of all threads.
 pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -> f64 {
     let began = now();
     std::thread::scope(|scope| {

@@ -130,7 +130,7 @@ impl Store {
     }
 }
 
-/// A [`House`] whose clock does not advance: callgrind does not support the memory page from which the kernel's time is read.
+/// A [`House`] whose clock does not advance, because callgrind does not support the memory page from which the kernel's time is read.
 pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     house_of(source, Arc::new(move || now), ledger(now), 1 << 20)

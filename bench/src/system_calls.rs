@@ -19,8 +19,8 @@ pub(crate) struct Kind {
     pub(crate) with: &'static str,
 }
 
-/// The number of system calls of one repetition. The system calls of a short run are subtracted from the system calls of a long run, so that start
-/// and end of the process do not count. `words` are the arguments of this program, without the number of repetitions.
+/// The number of system calls of one repetition. A short run is subtracted from a long run, so that the system calls at the start and the end of the
+/// process do not count. `words` are the arguments of this program, without the number of repetitions.
 pub(crate) fn of_one(words: [&str; 2]) -> Result<f64, Failure> {
     // The smallest of five counts, because the number of calls to start and end a process varies.
     let fewest = |times: u64| -> Result<f64, Failure> {
@@ -29,7 +29,7 @@ pub(crate) fn of_one(words: [&str; 2]) -> Result<f64, Failure> {
     Ok((fewest(110)? - fewest(10)?) / 100.0)
 }
 
-/// As [`of_one`], for system calls of these kinds. The long run has this many repetitions more than the short run.
+/// Like [`of_one`], but counts only the system calls of these kinds. The long run has `more` repetitions more than the short run.
 pub(crate) fn of_kinds(
     words: [&str; 2],
     more: u64,

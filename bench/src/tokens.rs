@@ -127,7 +127,7 @@ fn times(report: &mut Report, place: &Path, known: &[(String, String)]) -> Resul
     Ok(())
 }
 
-/// Measures frequently used ("hot") and random tokens on one thread and on two. Our memo and the rebuilt cache of Proxmox take turns.
+/// Measures frequently used ("hot") and random tokens on one thread and on two. Enfilade's memo and the rebuilt cache of Proxmox take turns.
 fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(), Failure> {
     let store = Store::generated(&scratch.path().join(format!("store-{tokens}")), tokens)?;
     let began = now();
@@ -169,7 +169,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result
     two_threads(report, &store, &house, &cache, &asks, &theirs)
 }
 
-/// Reports a verification by Enfilade and by the re-created cache.
+/// Reports the cost of a verification by Enfilade and by the rebuilt cache.
 fn compare(report: &mut Report, goal: &'static str, what: &str, n: u64, ours: &Samples, theirs: &Samples) {
     let what = what.to_owned();
     let paired = Paired { what, n, unit: "ns", ours, peer: "re-created cache", theirs, floor: None };

@@ -39,7 +39,7 @@ fn one(words: &[&str]) -> Result<(), String> {
 /// The program of the benchmarks.
 fn program() -> Command {
     let mut command = Command::new(xtask::root().join("target/release/enfilade-bench"));
-    // These are the settings of the packaged unit. Huge pages are used because a memo of a million tokens is read at random places.
+    // These are the settings of the packaged systemd unit. Huge pages are used because a memo of a million tokens is read at random places.
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4194304");
     if let Some(path) = peers::path() {
         command.env("PATH", path);

@@ -41,7 +41,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
     command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
-    // Fewer cases for proptest, because a case of proptest takes longer than a step of a campaign.
+    // proptest gets a tenth of the number, and at least 256 cases, because a case of proptest takes longer than a step of a campaign.
     command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());

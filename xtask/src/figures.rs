@@ -19,7 +19,7 @@ use std::process::Command;
 pub(crate) const RUNS: &str = "bench/runs";
 /// The list of goals.
 const GOALS: &str = "bench/GOALS.md";
-/// Why goals do not hold.
+/// The page that says why goals do not hold.
 pub(crate) const REASONS: &str = "bench/REASONS.md";
 
 /// Writes the page of benchmarks, its pictures and the page of campaigns from the records.
@@ -42,7 +42,7 @@ pub fn write(root: &Path) -> Result<(), String> {
     })
 }
 
-/// The page of benchmarks with its pictures, and the page of campaigns, as the records say.
+/// Computes the page of benchmarks with its pictures, and the page of campaigns, from the records: paths and texts.
 pub(crate) fn written(root: &Path) -> Result<Vec<(String, String)>, String> {
     let goals = std::fs::read_to_string(root.join(GOALS)).map_err(|why| format!("`{GOALS}`: {why}"))?;
     let mut files = scoreboard::written(&record::read_all(root)?, &goals, &reasons::read_all(root)?);

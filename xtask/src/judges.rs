@@ -30,7 +30,8 @@ const GROUPS: [Group; 2] = [
     },
     Group {
         name: "identity",
-        // Many cases send a wrong password from the same address, which would be blocked. The tests expect these rules for passwords and locks.
+        // Many cases send a wrong password from the same address. With penalties, the server would block this address. The tests expect the other
+        // settings, which are rules for passwords and locks.
         settings: &[
             ("ENFILADE_IDENTITY__PENALTIES", "false"),
             ("ENFILADE_IDENTITY__LOCKOUT_FAILURES", "3"),

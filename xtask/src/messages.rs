@@ -35,7 +35,7 @@ pub fn list(root: &std::path::Path, as_json: bool) -> Result<String, String> {
     }
     let places = rows.iter().map(|(place, ..)| place.len()).max().unwrap_or(0);
     let items = rows.iter().map(|(_, item, _)| item.len()).max().unwrap_or(0);
-    // A row is one line.
+    // Control characters are escaped, so that each row is one line.
     let shown = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
     let row = |(place, item, text): &(String, String, String)| {
         format!("{place:places$}  {item:items$}  {}\n", text.chars().map(shown).collect::<String>())
@@ -71,7 +71,7 @@ fn collect(tokens: TokenStream, outer: &str, found: &mut Vec<Literal>) {
                 rest = after;
             }
             (TokenTree::Punct(_), _) if is(first, &[";"]) => outer.clone_into(&mut item),
-            // `'static`, `*const` and `<const` are no items.
+            // In `'static`, `*const` and `<const`, the word does not begin an item.
             (TokenTree::Punct(_), [word, after @ ..]) if is(word, &ITEMS) => rest = after,
             (word, [TokenTree::Group(_), after @ ..]) if is(word, &["expect"]) => rest = after,
             (word, [sign, TokenTree::Group(parts), after @ ..])
@@ -125,7 +125,7 @@ fn part_of_text(part: &TokenTree) -> Option<String> {
     text_of(part).or_else(|| (!is_sign).then(|| format!("{{{part}}}")))
 }
 
-/// Whether the text has three words or more, without tags, and at least one word that is more than placeholders.
+/// Whether the text, without its tags, has three words or more, and at least one word that does not consist of placeholders.
 fn is_for_people(text: &str) -> bool {
     let outside = |text: &str, open: char, close: char| -> String {
         let (before, rest) = text.split_once(open).unwrap_or((text, ""));

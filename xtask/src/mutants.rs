@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: makes small changes of the code (mutants), one at a time, and checks that a test fails for each mutant. cargo-mutants lists
-//! the mutants. Mutants for which a switch can be written are all built into one program, in which the environment selects one (`switch.rs`);
-//! cargo-mutants builds and runs the others.
+//! the mutants. All mutants for which a switch can be written are built into one program. An environment variable selects one of these mutants
+//! (`switch.rs`). cargo-mutants builds and runs the other mutants.
 
 mod alone;
 mod build;
@@ -161,7 +161,7 @@ fn work(
         None => true,
         Some(found) => !found.alone && found.outcome.survives() && is_asked_again(mutant),
     };
-    // All mutants of a file are built, so that a run that continues can use the programs of the previous run.
+    // All mutants of a file are built, so that a later run can continue with the same test programs.
     let files: HashSet<&str> =
         chosen.iter().filter(|mutant| is_open(results, mutant)).map(|mutant| mutant.file.as_str()).collect();
     let built: Vec<&Mutant> = mutants.iter().filter(|mutant| files.contains(mutant.file.as_str())).collect();

@@ -97,8 +97,8 @@ impl Options {
     }
 }
 
-/// Makes all files of a release, and returns their paths. `--out DIR` is the directory for them, by default `target/package`; `--binary PATH` takes a
-/// program that was built already; `--compression gzip` makes larger files in less time; `--sign KEY` signs the checksums.
+/// Makes all files of a release, and returns their paths. `--out DIR` is the directory for them, by default `target/package`. `--binary PATH` uses a
+/// program that is already built. `--compression gzip` makes larger files in less time. `--sign KEY` signs the checksums.
 ///
 /// # Errors
 /// When an option is unknown, or a step fails.
@@ -119,7 +119,7 @@ pub fn run(words: &[&str]) -> Result<Vec<PathBuf>, String> {
 /// Makes only the image for containers, with the same options as [`run`].
 ///
 /// # Errors
-/// As [`run`].
+/// The same errors as [`run`].
 pub fn image(words: &[&str]) -> Result<PathBuf, String> {
     let options = Options::read(&crate::root(), words)?;
     image::write(&Package::prepare(&options)?, options.compression)
@@ -164,7 +164,7 @@ struct Package {
     tree: Tree,
     version: String,
     architecture: String,
-    /// The time of the last commit, in seconds since the epoch: the time of all files, so that two builds are the same.
+    /// The time of the last commit, in seconds since the epoch. All files get this time, so that two builds are the same.
     epoch: String,
 }
 
@@ -299,13 +299,13 @@ impl Package {
         ))
     }
 
-    /// The program and its helper.
+    /// Puts the program and its helper into the directory.
     fn put_programs(&self) -> Result<(), String> {
         self.put_stripped("usr/bin/enfilade", &self.binary)?;
         self.put_stripped(&format!("usr/lib/enfilade/{HELPER}"), &self.binary.with_file_name(HELPER))
     }
 
-    /// A program without symbols for debuggers.
+    /// Puts a program without symbols for debuggers into the directory.
     fn put_stripped(&self, path: &str, program: &Path) -> Result<(), String> {
         self.tree.put(path, &[], 0o755)?;
         let to = self.tree.0.join(path);
@@ -313,7 +313,7 @@ impl Package {
         run_one(Command::new("strip").args(strip).arg(to).arg(program)).map(drop)
     }
 
-    /// The texts that the program itself prints: manual pages, completions and a configuration with every key.
+    /// Puts the texts that the program itself prints into the directory: manual pages, completions and a configuration with every key.
     fn put_texts_of_program(&self) -> Result<(), String> {
         let printed = |words: &[&str]| run_one(Command::new(&self.binary).args(words));
         for (shell, path) in COMPLETIONS {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A package, and the program in it that the tests run; the name is empty if the package is a library for another program.
+/// Each package, and the program in it that the tests run. The name of the program is empty if the package is a library for another program.
 pub(crate) const OF_TESTS: &[(&str, &str)] = &[
     ("rclone", "rclone"),
     ("curl", "curl"),

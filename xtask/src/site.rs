@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// The version of mdBook that is installed if there is none.
+/// The version of mdBook that is installed if mdBook is missing.
 const MDBOOK: &str = "0.5.4";
 
 /// Writes the site into `target/site/book`.

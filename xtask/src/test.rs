@@ -11,7 +11,7 @@ pub(crate) enum Packages {
     Leave,
 }
 
-/// How many tests of a program run at once (the test library of Rust reads it).
+/// The environment variable that sets how many tests of a test program run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 
 struct Step {
@@ -74,7 +74,7 @@ fn cargo(step: &Step) -> Result<(), String> {
     }
     let mut command = command();
     if std::env::var_os(THREADS).is_none() {
-        // Many tests wait for clocks and processes, and leave the cores idle.
+        // More tests than cores run at once, because many tests wait for clocks and processes, and leave the cores idle.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.env(THREADS, (2 * cores).to_string());
     }

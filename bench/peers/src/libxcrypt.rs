@@ -1,5 +1,5 @@
 //! Slow hashes by libxcrypt, the library that Proxmox Backup Server calls. A call from Rust would need `unsafe`, so a process of perl calls the
-//! library: perl's `crypt` is crypt(3). A process of perl answers over a pipe, which takes some microseconds of the milliseconds of a hash.
+//! library: perl's `crypt` is crypt(3). A process of perl answers over a pipe. The pipe costs some microseconds, and a hash takes milliseconds.
 
 use crate::Failure;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ pub fn is_installed() -> bool {
     Command::new("perl").arg("-v").output().is_ok_and(|output| output.status.success())
 }
 
-/// Computes hashes for many threads at the same time. During its hash, each thread uses a separate process of perl, because in the original each
+/// Computes hashes for many threads at the same time. Each thread that computes a hash uses a separate process of perl, because in the original each
 /// thread computes its hashes itself.
 #[derive(Default)]
 pub struct Libxcrypt {
@@ -36,7 +36,7 @@ impl Drop for Worker {
 }
 
 impl Libxcrypt {
-    /// The hash of a secret, as crypt(3) gives it.
+    /// The hash of a secret, as crypt(3) computes it.
     pub fn hash(&self, secret: &str, setting: &str) -> Result<String, Failure> {
         if secret.contains('\n') || setting.contains('\n') {
             return Err("libxcrypt: expected a secret and a setting of one line".into());
@@ -103,7 +103,7 @@ mod tests {
         }
         let library = Libxcrypt::default();
         library.prepare(2).unwrap();
-        // The same hash as by `openssl passwd -5`.
+        // `openssl passwd -5` computes the same hash.
         let (setting, hash) = ("$5$saltstring", "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5");
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Owner(u32, u32);
 
 impl Owner {
-    /// Asks the C library. The original asks the C library for each lock, so `/etc/passwd` is read for each lock.
+    /// Asks the C library for the user `backup`. The original asks the C library for each lock, so `/etc/passwd` is read for each lock.
     pub(super) fn backup() -> Result<Self, Failure> {
         let user = User::from_name("backup")?;
         Ok(user.map_or(Owner(34, 34), |user| Owner(user.uid.as_raw(), user.gid.as_raw())))
@@ -42,8 +42,8 @@ pub(super) struct Locked {
     _file: File,
 }
 
-/// Takes a file lock. For each lock, the original sets a timer whose signal ends a wait of ten seconds. Here, the timer sends a signal that the
-/// process ignores, because no lock is held for ten seconds.
+/// Takes a file lock. For each lock, the original sets a timer whose signal ends the wait for the lock after ten seconds. Here, the timer sends a
+/// signal that the process ignores, because no lock is held for ten seconds.
 pub(super) fn lock(path: &Path) -> Result<Locked, Failure> {
     let owner = Owner::backup()?;
     let file = open(path, owner)?;

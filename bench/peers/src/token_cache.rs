@@ -1,12 +1,12 @@
-//! API token verification with the cache of Proxmox Backup Server since 4.1.6: secrets that matched are kept under a lock. Earlier versions verify
-//! each time, as [`Shadow::verify`] does.
+//! Verification of API tokens with the cache of Proxmox Backup Server since 4.1.6. The cache keeps secrets that matched, and a lock protects it.
+//! Earlier versions have no cache, and compute a hash for each verification, as [`Shadow::verify`] does.
 //!
-//! As in the original, the cache is emptied in two cases: another process changed a token, which increments a shared generation number; or the file
-//! has changed when it is checked, once a minute. A change by the same process affects only the changed token.
+//! As in the original, the cache is emptied in two cases. The first case: another process changed a token, which increments a shared generation
+//! number. The second case: the file has changed. The file is checked once a minute. A change by the same process affects only the changed token.
 //!
 //! The original was measured with Proxmox's own crates, 100 tokens and `$y$` hashes of cost 5, on a machine where a `$5$` hash took 1.99 ms. A
-//! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache. While tokens changed ten times a second, two threads made 8.56 million
-//! verifications a second if the same process made the changes, and 4.32 million verifications a second if another process made the changes.
+//! verification took 16.76 ms before 4.1.6, and 0.146 µs with the cache. Two threads were measured while tokens changed ten times a second. They made
+//! 8.56 million verifications a second if the same process changed the tokens. If another process changed the tokens, they made 4.32 million.
 
 use super::token_shadow::{Shadow, Stat, Tokenid, equal};
 use crate::Failure;
@@ -45,7 +45,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether this secret is kept for the token, and no other process has changed a token since.
+    /// Whether the cache has this secret for the token, and no other process has changed a token since the cache was last updated.
     fn has(&self, token: &Tokenid, secret: &str) -> bool {
         self.generation == generation()
             && self.secrets.get(token).is_some_and(|known| equal(known.as_bytes(), secret.as_bytes()))
@@ -75,7 +75,7 @@ fn epoch() -> i64 {
 }
 
 impl TokenCache {
-    /// An empty cache in front of this file.
+    /// An empty cache for the tokens of this file.
     pub fn new(shadow: Shadow) -> Self {
         TokenCache { shadow, inner: RwLock::default() }
     }
@@ -89,7 +89,7 @@ impl TokenCache {
     /// Whether this is the secret of the token.
     ///
     /// # Errors
-    /// If `token` is not the id of a token, or the secret is not in the cache and the verification fails.
+    /// If `token` is not the id of a token. A verification without the cache also fails if the file cannot be read or does not contain the token.
     pub fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         if !token.is_token() {
             return Err("not an API token ID".into());
@@ -134,7 +134,7 @@ impl TokenCache {
         }
     }
 
-    /// Keeps a verified secret, if no token was changed during the verification and the lock is free.
+    /// Puts a verified secret into the cache, if no token was changed during the verification and the lock is free.
     fn insert(&self, token: &Tokenid, secret: &str, before: usize) {
         let Some(mut inner) = self.inner.try_write() else { return };
         let now = generation();

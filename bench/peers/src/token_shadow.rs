@@ -20,7 +20,7 @@ pub struct Tokenid {
 }
 
 impl Tokenid {
-    /// The token of a user in a realm.
+    /// The id of a token of a user in a realm.
     pub fn new(name: &str, realm: &str, token: &str) -> Self {
         Tokenid { data: format!("{name}@{realm}"), name_len: name.len(), token: Some(token.to_owned()) }
     }
@@ -92,7 +92,7 @@ impl Shadow {
         Ok(equal(made.as_bytes(), hash.as_bytes()))
     }
 
-    /// The part of a verification before the hash.
+    /// The stored hash of a token. A verification reads this hash before it hashes the secret.
     pub fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
         Ok(self.entries()?.remove(token).ok_or("invalid API token")?)
     }
@@ -133,7 +133,7 @@ impl Shadow {
     }
 }
 
-/// Compares in a time that depends only on the length.
+/// Compares two byte strings. The time depends only on their length.
 pub(super) fn equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && black_box(one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b))) == 0

@@ -1,5 +1,5 @@
-//! Compares listings by Enfilade and by Samba in the same state: the first listing of each server includes the login, and the second listing follows
-//! on the same connection.
+//! Compares listings by Enfilade and by Samba in the same state. The first listing of each server includes the login. The second listing follows on
+//! the same connection.
 
 use super::client::{self, PASSWORD};
 use super::session::Session;
@@ -22,8 +22,8 @@ const TURNS: usize = 5;
 /// How many times the directory is listed on one connection.
 const LISTINGS: usize = 3;
 
-/// The goals for the directory [`LARGE`] with few ACLs: the number of the user's groups, and three ids. The ids are for a listing with a login by
-/// token, for a listing with a login by password, and for the second listing.
+/// The goals for the directory [`LARGE`] with few ACLs: the number of the user's groups, and three ids. The ids are for a first listing with a login
+/// by token, for a first listing with a login by password, and for the second listing.
 const GOALS: [(u32, [&str; 3]); 2] = [
     (4, ["samba-4-login", "samba-4-login-password", "samba-4-second"]),
     (400, ["samba-400-login", "samba-400-login-password", "samba-400-second"]),
@@ -87,7 +87,7 @@ struct Alike {
 impl Bench<'_> {
     /// Compares Enfilade with Samba in the same state.
     pub(super) fn compare_alike(&self, report: &mut Report, samba: Option<&Samba>) -> Result<(), Failure> {
-        // This comparison has its own facts, because in the facts of the older comparisons no user has a password.
+        // This comparison has its own facts, because in the facts of the other comparisons no user has a password.
         let scratch = Scratch::new("access-alike")?;
         let bench = Bench { scratch: &scratch, ..*self };
         bench.give_passwords()?;

@@ -1,5 +1,5 @@
-//! Compares listings of Enfilade with each other: listings of the visible entries with listings of all entries, and listings by many clients with
-//! listings by one client.
+//! Compares listings of Enfilade with each other. Listings of the visible entries are compared with listings of all entries. Listings by many clients
+//! are compared with listings by one client.
 
 use super::client::{BODY, Client};
 use super::trees::{self, Acls};
@@ -156,7 +156,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures the users and the loop without a server in turns, so that noise of the machine affects all of them.
+    /// Measures the listings of both users and the loop without a server in turns, so that noise of the machine affects all three.
     fn in_turns(
         &self,
         report: &mut Report,

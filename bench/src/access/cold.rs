@@ -35,7 +35,7 @@ impl Costs {
     }
 }
 
-/// The first listings of a directory in turns.
+/// The costs of first listings of a directory. Enfilade, Samba and a loop without a server take turns.
 #[derive(Default)]
 struct Cold {
     ours: Costs,
@@ -72,8 +72,8 @@ impl Bench<'_> {
         samba: Option<&Samba>,
         place: (Acls, &str),
     ) -> Result<(), Failure> {
-        // Most data is written to the disk here. Otherwise the sync while the caches are dropped could take longer than the idle limit of the
-        // connection.
+        // This sync writes most data to the disk. Without this sync, the sync while the caches are dropped could take longer than the idle limit of
+        // the connection.
         rustix::fs::sync();
         // Each turn starts a new server, because a server remembers the names and the ACLs of directories that it listed.
         let mut ours = Ours::connect(self.server(How::Heard)?, place, by_token(USER))?;

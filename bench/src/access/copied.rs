@@ -16,7 +16,7 @@ impl Bench<'_> {
             return Ok(());
         }
         let server = self.server(How::Heard)?;
-        // rclone waits 10 ms between two requests, so the time is rclone's own; the server's CPU time is reported next to it.
+        // rclone waits 10 ms between two requests, so most of the time is rclone's own. Therefore the server's CPU time is reported, too.
         for tree in self.chosen.iter().filter(|tree| [LARGE, SMALL, "hierarchy_200"].contains(tree)) {
             for (n, user) in self.users.iter().enumerate().filter(|(_, user)| user.groups <= 400) {
                 for state in ["cold", "warm"] {

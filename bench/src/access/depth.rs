@@ -56,7 +56,7 @@ pub(super) fn run(report: &mut Report) -> Result<(), Failure> {
     let place = scratch.path().join("files");
     let lowest = trees::chain(&place, DIRECTORIES)?;
     let places = [(ACLS, place)];
-    // Without other users, the user with the number 0 may do everything.
+    // `users` is empty, so the user with the number 0 may do everything.
     let bench = Bench { chosen: &[], places: &places, users: &[], scratch: &scratch };
     let server = bench.server(How::Heard)?;
     server.settle()?;
@@ -69,7 +69,7 @@ fn connect(server: &Server) -> Result<Client, Failure> {
     Client::with(server.plain, by_token(0))
 }
 
-/// Listings of the lowest and of the highest directory of the chain, in turns.
+/// Measures listings of the lowest and of the highest directory of the chain, in turns.
 fn listings(report: &mut Report, server: &Server, lowest: &str) -> Result<(), Failure> {
     let mut client = connect(server)?;
     let places = [(1, "chain"), (DIRECTORIES, lowest)];
@@ -90,7 +90,7 @@ fn listings(report: &mut Report, server: &Server, lowest: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// Requests with a path that is too deep, which the server refuses.
+/// Measures requests with a path that is too deep. The server refuses these requests.
 fn refused(report: &mut Report, server: &Server) -> Result<(), Failure> {
     let mut client = connect(server)?;
     let path = format!("{}/chain{}", ACLS.name(), "/d".repeat(TOO_DEEP - 1));
@@ -102,7 +102,7 @@ fn refused(report: &mut Report, server: &Server) -> Result<(), Failure> {
     Ok(())
 }
 
-/// COPY and DELETE of the whole chain.
+/// Measures COPY and DELETE of the whole chain.
 fn whole(report: &mut Report, server: &Server) -> Result<(), Failure> {
     let mut client = connect(server)?;
     let (from, to) = (format!("{}/chain", ACLS.name()), format!("{}/copied", ACLS.name()));

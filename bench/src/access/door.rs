@@ -1,6 +1,6 @@
 //! Measures door 4 without the rest of the server: the cost to judge an entry for users in few groups and for users in many groups. The cost is
-//! compared with the cost of two simple methods. For each entry of an ACL, these methods search all SIDs of the user, one method in an unsorted list
-//! and the other in a sorted list.
+//! compared with the cost of two simple methods. For each entry of an ACL, these methods search the SIDs of the user. One method uses an unsorted
+//! list, and the other method a sorted list.
 
 use super::trees::{self, Acls};
 use super::{User, facts, users};
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 const ENTRIES: u64 = 41_000;
 const ROUNDS: usize = 5;
-/// The number of rounds with known states. There are more of these rounds than of other rounds, because a round with known states takes only two
-/// milliseconds.
+/// The number of rounds in which the memo of door 4 has the results of all entries. There are more of these rounds than of other rounds, because such
+/// a round takes only two milliseconds.
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
@@ -43,7 +43,8 @@ fn sids_of(user: &User) -> Vec<Sid> {
     [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
 }
 
-/// Evaluates an ACL by the simple method: for each entry, first whether its SID is a SID of the user, then its rights.
+/// Evaluates an ACL by the simple method. For each entry, the method first checks whether the user has the SID of the entry. Then it applies the
+/// rights of the entry.
 fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bool {
     let mut left = AccessMask::VISIBLE;
     let _owns = descriptor.owner.is_some_and(|owner| has(&owner));
@@ -75,7 +76,7 @@ fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
     Ok(samples)
 }
 
-/// Returns the cost to judge an entry with a known state, for a user in 400 groups, in nanoseconds.
+/// Returns the cost to judge an entry whose result is in the memo, for a user in 400 groups, in nanoseconds.
 pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failure> {
     let mut of_known = Estimate::once(f64::NAN);
     for acls in Acls::BOTH {

@@ -1,4 +1,4 @@
-//! Samba's cost to list the same trees, with the same ACLs and groups.
+//! Samba's cost to list the trees that Enfilade lists, with the same ACLs and groups.
 
 use super::User;
 use super::trees::PROJECT;
@@ -65,7 +65,7 @@ pub(super) fn list(
     }
 }
 
-/// The CPU milliseconds of Samba's first process and of the processes that ended, which have one connection each.
+/// The CPU milliseconds of Samba's first process, and of its child processes that have ended. Each child process served one connection.
 fn cpu_millis(samba: &Samba) -> Result<f64, Failure> {
     Ok((cpu_nanos(samba.process())? + cpu_nanos_of_ended_children(samba.process())?) / 1e6)
 }

@@ -12,7 +12,7 @@ use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The time in which the process of an earlier session ends.
+/// The pause in which the process of an earlier session ends.
 const BEFORE: Duration = Duration::from_millis(200);
 
 /// A client in a directory of a share, logged in.

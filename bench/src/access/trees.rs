@@ -47,7 +47,7 @@ impl Acls {
         }
     }
 
-    /// The ACLs of a tree, in the workloads of goals.
+    /// Describes the ACLs of a tree for the workloads of goals.
     pub(super) fn told(self) -> String {
         match self {
             Acls::Few => {
@@ -61,7 +61,7 @@ impl Acls {
 /// The number of groups that ACLs name and that have no members.
 const NOISE: u64 = 1_000;
 const FEW: u64 = 32;
-/// Read, list, traverse.
+/// The rights to read, list and traverse.
 const READ: AccessMask = AccessMask(0x12_00a9);
 
 /// The number of the group with access to the visible entries. ACLs name the group by the SID that Samba uses for this number, so that both servers
@@ -113,8 +113,8 @@ pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> 
     Ok(base)
 }
 
-/// Makes a directory with an ACL that all users can read. This directory contains the directory `chain`. Each directory of the chain contains a file
-/// and the next directory. Returns the path of the lowest directory.
+/// Makes a directory with an ACL with which all users can list the directory. This directory contains the directory `chain`. Each directory of the
+/// chain contains a file and the next directory. Returns the path of the lowest directory.
 pub(super) fn chain(place: &Path, directories: usize) -> Result<String, Failure> {
     let mut maker = Maker::new(Acls::Distinct, "a chain");
     std::fs::create_dir_all(place)?;

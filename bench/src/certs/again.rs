@@ -1,5 +1,5 @@
-//! Measures restarts with an index, and reloads of ten changed files, in this process. Each round has one restart and one reload, between the starts
-//! of the servers.
+//! Measures restarts with an index, and reloads of ten changed files, in this process. Each round has one restart and one reload, after the starts of
+//! both servers.
 
 use super::inside::{files_of, is_answered};
 use super::{CHANGED, COLD_ROUNDS, Case, ROUNDS, drop_caches};
@@ -13,7 +13,7 @@ use enfilade_tls::{Certificates, Rules};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Restarts with the index of an earlier start: from reading the index until every name can be answered.
+/// Restarts with the index of an earlier start. The measured time begins when the index is read, and ends when every name can be answered.
 pub(super) struct Restarts<'c> {
     case: &'c Case<'c>,
     index: PathBuf,
@@ -37,14 +37,14 @@ impl<'c> Restarts<'c> {
         &self.checked
     }
 
-    /// A restart in a round.
+    /// Measures the restart of one round.
     pub(super) fn turn(&mut self) -> Result<(), Failure> {
         let millis = self.once(IndexUse::Checked)?;
         self.checked.push(millis);
         Ok(())
     }
 
-    /// Measures the restarts that are not compared: with a cold page cache, and without a check of the files.
+    /// Measures the restarts that are not compared with HAProxy: with a cold page cache, and without a check of the files.
     pub(super) fn others(&self, report: &mut Report) -> Result<(), Failure> {
         let mut warm = Samples::default();
         for _ in 0..ROUNDS {
@@ -100,7 +100,7 @@ impl<'c> Reloads<'c> {
         let place = case.copy("reloaded", CHANGED * ROUNDS)?;
         let shelf = files_of(&place)?;
         let first = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
-        // The links were created just now. The next look would read such new files again, so the look comes after a pause.
+        // The hard links were created just now. A look without a pause would read these new files again.
         pause(Duration::from_millis(100));
         let certificates = shelf.look_again(&first, Rules::default(), crate::clock::nanos())?.certificates;
         Ok(Reloads { case, place, shelf, certificates, samples: Samples::default() })
@@ -111,7 +111,7 @@ impl<'c> Reloads<'c> {
         &self.samples
     }
 
-    /// A reload in a round.
+    /// Measures the reload of one round.
     pub(super) fn turn(&mut self) -> Result<(), Failure> {
         self.replace()?;
         let began = now();

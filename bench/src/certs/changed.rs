@@ -26,8 +26,8 @@ const MOST: Duration = Duration::from_secs(60);
 /// How long the CPU of a renewal is counted. The time is long enough for the watch of the directory: after a reload, the watch also notices the file,
 /// and the server reads it again.
 const COUNTED: Duration = Duration::from_secs(1);
-/// The number of certificates that are renewed in a round: two with a signal and two without a signal, in each case one for the time and one for the
-/// CPU.
+/// The number of certificates that are renewed in a round: two with a signal, and two without a signal. One of each two is for the time, the other
+/// for the CPU.
 const EACH: usize = 4;
 
 pub(super) fn goals() -> Vec<Goal> {
@@ -85,7 +85,7 @@ pub(super) fn run(report: &mut Report, case: &Case<'_>, programs: &[Program]) ->
     let mut all = vec![Turns::new(Way::Signal, &ours), Turns::new(Way::Watch, &ours)];
     all.extend(theirs.as_ref().map(|server| Turns::new(Way::Api, server)));
     for round in 0..ROUNDS {
-        // In every second round the certificates are RSA.
+        // In every second round the certificates have RSA keys.
         let mut renewals = Vec::new();
         for of in 0..EACH {
             renewals.push(Renewal::new(&renewed, &place, of * ROUNDS + round, Arc::clone(&client))?);

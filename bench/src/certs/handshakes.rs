@@ -1,4 +1,4 @@
-//! The server's CPU for a handshake: HAProxy and Enfilade, with the same client and the same certificates.
+//! Measures the server's CPU for a handshake. HAProxy and Enfilade have the same client and the same certificates.
 
 use super::{haproxy, make};
 use crate::Failure;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const CERTIFICATES: usize = 500;
 const EACH: usize = 400;
 const ROUNDS: usize = 7;
-/// The kinds of keys: the remainder of a certificate's number, the name, the id of the goal, and the limit.
+/// The kinds of keys: the remainder of a certificate's number divided by 2, the name of the kind, the id of the goal, and the limit.
 const KINDS: [(usize, &str, &str, f64); 2] = [(0, "ECDSA P-256", "ecdsa", 0.6), (1, "RSA-2048", "rsa", 0.75)];
 
 pub(super) fn goals() -> Vec<Goal> {
@@ -43,7 +43,7 @@ pub(super) fn goals() -> Vec<Goal> {
     KINDS.map(goal).to_vec()
 }
 
-/// Accepts every certificate: only the server is measured.
+/// Accepts every certificate, because only the server is measured.
 #[derive(Debug)]
 struct Anybody;
 
@@ -131,7 +131,8 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     let ours = (server.https.address(), server.child.0.id());
     let peer = haproxy::version().map(|_| haproxy::start(&directory, &place)).transpose()?;
     let full = client(false)?;
-    // Certificates with even numbers are ECDSA. For each of many names, the first handshake is measured, and then a second handshake.
+    // Certificates with even numbers have ECDSA keys. First the first handshakes of many names are measured, and then a second handshake for each of
+    // these names.
     let names = |kind: usize| {
         (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
     };

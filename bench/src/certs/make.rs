@@ -1,5 +1,6 @@
-//! Makes bundles like the bundles of a server with many customers: keys of P-256 and RSA-2048, two to fifty names, wildcards, and an intermediate
-//! certificate. Each certificate is unique and signed. The keys come from a small pool, because generating keys takes long.
+//! Makes bundles like the bundles of a server with many customers. A bundle is a PEM file with a certificate, an intermediate certificate and a key.
+//! The keys are P-256 and RSA-2048. The certificates have two to fifty names, some with wildcards. Each certificate is unique and signed. The keys
+//! come from a small pool, because the generation of a key takes long.
 
 use crate::Failure;
 use crate::stopwatch::now;

@@ -1,5 +1,5 @@
-//! Another way to read files by io_uring, only for comparison: all files of a group are opened, then all sizes are read, then all contents are read,
-//! then all files are closed.
+//! Another way to read files by io_uring, only for comparison. All files of a group are opened, then all sizes are read, then all contents. At last
+//! all files are closed.
 
 use enfilade_sources::files::certificates::{Each, Engine};
 use io_uring::types::Fd;

@@ -23,7 +23,7 @@ enum Kind {
     Haproxy,
 }
 
-/// Enfilade, and after it HAProxy, if it is compared.
+/// Returns Enfilade, and then HAProxy if HAProxy is compared.
 pub(super) fn both(case: &Case<'_>) -> Result<Vec<Program>, Failure> {
     let one = case.scratch.path().join("one");
     std::fs::create_dir_all(&one)?;

@@ -1,5 +1,6 @@
-//! If a client connects to one new name after another, the server must read and parse a key each time. This module measures how much these reads
-//! delay clients of other names. The delay is compared with the delay at the same rate of handshakes for names whose keys are in memory.
+//! A spraying client connects to one new name after another, so the server must read and parse a key each time. This module measures how much these
+//! reads delay probing clients, which connect to other names. The delay is compared with the delay at the same rate of handshakes for names whose
+//! keys are in memory.
 
 use super::handshakes::{client, shake};
 use super::make;
@@ -21,10 +22,10 @@ const WARM: usize = 64;
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
-/// The time between two handshakes of all spraying clients.
+/// The time between two handshakes of the spraying clients together.
 const SPRAY_EVERY: Duration = Duration::from_millis(4);
 const SPRAYERS: usize = 4;
-/// The time between two handshakes whose latency is measured.
+/// The time between two handshakes of the probing clients together. The latency of these handshakes is measured.
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 const PROBERS: usize = 4;
 
@@ -121,7 +122,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Reports the number of sprayed names, the rate of handshakes, and the times of the probes.
+/// Reports the number of new names that the spraying clients used, the rate of their handshakes, and the latencies of the probing clients.
 fn tell(
     report: &mut Report,
     count: usize,

@@ -16,7 +16,7 @@ pub(super) struct Starts {
     pub(super) idle_kib: Samples,
 }
 
-/// Starts Enfilade and HAProxy in turns, and does the work of `also` in each warm round. Returns the starts of both servers.
+/// Starts Enfilade and HAProxy in turns, and calls `also` in each warm round. Returns the starts of both servers.
 pub(super) fn run(
     case: &Case<'_>,
     programs: &[Program],
@@ -45,7 +45,8 @@ pub(super) fn run(
     Ok(starts)
 }
 
-/// With very many certificates a start of HAProxy takes a minute or more, and no goal is judged. In this case HAProxy is started only once.
+/// Whether the program is not started in this round. With very many certificates a start of HAProxy takes a minute or more, and no goal is judged, so
+/// HAProxy is started only once.
 fn is_left_out(case: &Case<'_>, program: &Program, round: usize) -> bool {
     program.is_haproxy() && case.count > FULL && round > 0
 }

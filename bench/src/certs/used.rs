@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const ROUNDS: usize = 3;
 const CLIENTS: usize = 4;
-/// The time after the last handshake, in which the server closes its connections.
+/// The pause after the last handshake, in which the server closes its connections.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// The memory of one server, in MiB, minus the memory after a start with one certificate.
@@ -27,7 +27,7 @@ struct Memory<'p> {
 pub(super) fn run(report: &mut Report, case: &Case<'_>, programs: &[Program]) -> Result<(), Failure> {
     let new = |program| Memory { program, idle: Samples::default(), used: Samples::default() };
     let mut all: Vec<_> = programs.iter().map(new).collect();
-    // With very many certificates a start of HAProxy takes a minute or more, and no goal is judged.
+    // With very many certificates a start of HAProxy takes a minute or more, and no goal is judged, so there is only one round.
     let rounds = if case.count > FULL { 1 } else { ROUNDS };
     for round in 0..rounds {
         eprintln!("a handshake with each of {} certificates, round {}", case.count, round + 1);

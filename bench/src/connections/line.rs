@@ -40,7 +40,7 @@ impl Protocol {
         }
     }
 
-    /// The name of a directory.
+    /// The name of the directory for the servers with this protocol.
     pub(super) fn place(self) -> &'static str {
         match self {
             Protocol::Http1 => "http1",
@@ -57,7 +57,7 @@ pub(super) struct Line {
     due: VecDeque<Instant>,
 }
 
-/// Opens this many connections, one after the other. Each gets a first response.
+/// Opens this many connections, one after the other. On each connection, the client waits for the response to a first request.
 pub(super) fn open(server: &Measured, protocol: Protocol, count: usize) -> Result<Vec<Line>, Failure> {
     let trust = trust(server)?;
     let mut buffer = vec![0; 64 * 1024];
@@ -100,7 +100,7 @@ impl Line {
         Ok(Line { wire, exchange, due: VecDeque::new() })
     }
 
-    /// Sends the first request and waits for its response. Later calls do not wait.
+    /// Sends the first request and waits for its response. After this call, reads and writes of the connection do not wait.
     fn first(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
         self.send()?;
         loop {

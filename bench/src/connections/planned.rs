@@ -49,7 +49,7 @@ pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Resu
     Ok(samples)
 }
 
-/// A timer that is due for each request. The time limit of epoll cannot be used, because it is a whole number of milliseconds.
+/// Makes a timer that expires once for each request. The timeout of epoll cannot be used, because it is a whole number of milliseconds.
 fn timer(every: Duration) -> Result<OwnedFd, Failure> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     let every = Timespec { tv_sec: every.as_secs() as i64, tv_nsec: i64::from(every.subsec_nanos()) };

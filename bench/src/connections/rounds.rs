@@ -11,7 +11,7 @@ use crate::stopwatch::pause;
 use std::path::Path;
 use std::time::Duration;
 
-/// The time in which a server must close the connections of its turn.
+/// The pause after a turn, in which the server must close the connections of the turn.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// The turns of one server.

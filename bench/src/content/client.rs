@@ -37,7 +37,7 @@ pub(crate) fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Milliseconds to the first byte, and the number of bytes received.
+/// Sends a PROPFIND. Returns the milliseconds to the first byte, and the number of received bytes.
 pub(crate) fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usize), Failure> {
     let mut stream = connect(peer.address)?;
     let mut request = request(peer, "PROPFIND", path, "Depth: 1\r\nConnection: close\r\n", body.len());

@@ -1,4 +1,4 @@
-//! GET of a file at the top of a datastore, and of files in deep directories.
+//! Measures GET of a file at the top of a datastore, and of files in deep directories.
 
 use super::client::{answer, connect, request};
 use super::files::Maker;
@@ -76,7 +76,7 @@ fn tell(report: &mut Report, depth: usize, of: &[&Samples]) {
     }
 }
 
-/// The CPU of one of many GET on one connection.
+/// The mean CPU of a GET, from many GET requests on one connection.
 fn microseconds(peer: &Peer, depth: usize, gets: usize) -> Result<f64, Failure> {
     let is_refused = peer.name == "Enfilade" && depth > PATH_DEPTH_MAX;
     let request = request(peer, "GET", &path(depth), "", 0);

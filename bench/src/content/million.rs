@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The small datastore and the large one.
 const NAMES: [&str; 2] = ["few", "many"];
 const GOAL: &str = "tree-million";
-/// The time after which a server remembers the state of a file that was just made.
+/// The pause after files were made. A server remembers the state of a file only if its last change is some seconds old.
 const SETTLED: Duration = Duration::from_secs(4);
 
 struct Size {
@@ -28,7 +28,7 @@ struct Size {
     directories: [usize; 2],
     /// The number of files in each directory.
     in_each: usize,
-    /// The number of rounds. In each round, the directories of the small datastore are made anew.
+    /// The number of rounds. In each round, new directories replace the directories of the small datastore.
     rounds: usize,
     /// The number of directories of each datastore whose listings are measured in a round.
     listed: usize,
@@ -166,7 +166,7 @@ impl Bench<'_> {
         Ok((peer::enfilade(&server, (tokenid, secret), &self.place(name)), server))
     }
 
-    /// Makes the directories of the small datastore anew, so that no server remembers them. A change is remembered only when it is some seconds old.
+    /// Replaces the directories of the small datastore by new directories, which no server remembers.
     fn make_anew(&self) -> Result<(), Failure> {
         let ([few, _], [name, _]) = (self.size.directories, NAMES);
         let place = self.place(name);
@@ -182,7 +182,8 @@ impl Bench<'_> {
         self.scratch.path().join("files").join(name)
     }
 
-    /// Each server lists some directories of each datastore. Then the rest of this round's directories of the large datastore is listed.
+    /// Enfilade and Apache list some directories of each datastore. Then Enfilade lists the remaining directories of this round in the large
+    /// datastore, which is not measured.
     fn round(
         &self,
         ours: [&Peer; 2],

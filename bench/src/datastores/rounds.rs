@@ -1,4 +1,4 @@
-//! The runs of Proxmox's own measurement, without the runs of its table (`table.rs`).
+//! Repeats the runs of Proxmox's own measurement, except the runs of its table, which are in `table.rs`.
 
 use super::{STORES, house, look, name};
 use crate::Failure;
@@ -11,8 +11,7 @@ use enfilade_passage::House;
 use enfilade_peers::datastore_cfg::ServerFiles;
 use std::path::Path;
 
-/// The other runs of Proxmox's own measurement: 100,000 lookups of each of 5 stores, and the first and the second lookup of every store after a
-/// start.
+/// Measures 100,000 lookups of each of 5 datastores, and the first and the second lookup of every datastore after a start.
 pub(super) fn run(
     report: &mut Report,
     theirs: &ServerFiles,

@@ -1,4 +1,4 @@
-//! Lookups with more and more datastores: instructions, and time on one thread and on two.
+//! Measures lookups with more and more datastores: the instructions, and the time on one thread and on two threads.
 
 use super::{EACH, ROUNDS, SIZES, house, look, name};
 use crate::Failure;
@@ -13,7 +13,8 @@ use std::process::Command;
 /// The number of lookups. It is large, so that differences in the setup (random hash seeds) have little effect.
 pub(super) const PROBES: u64 = 20_000;
 
-/// Counts the instructions of a lookup and its end, with few stores and with many. The goal is that the numbers are the same.
+/// Counts the instructions of a lookup and the end of its operation, with few datastores and with many. The goal is that the numbers are nearly the
+/// same.
 pub(super) fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         report.missing("instructions of a lookup", "valgrind is not installed (`apt-get install valgrind`)");
@@ -45,7 +46,7 @@ fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
     count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
 }
 
-/// Measures lookups of Enfilade with more and more stores, and on two threads.
+/// Measures lookups of Enfilade with more and more datastores, and on two threads.
 pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
     let sizes: &[u64] = if small { &[10, 1_000] } else { &SIZES };
     let mut houses = Vec::new();
@@ -62,7 +63,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let mut same: Vec<[Samples; 3]> = houses.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
         for (at, (_, house, names)) in houses.iter().enumerate() {
-            // The choice is pseudo-random, so that the next store is not in the processor's cache.
+            // The choice is pseudo-random, so that the next datastore is not in the processor's cache.
             let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
             let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
             let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));
@@ -96,7 +97,8 @@ fn two_apart(house: &House, names: &[DatastoreName], each: usize) -> f64 {
     std::thread::scope(|scope| {
         let look_all = |name| move || (0..each).for_each(|_| look(house, name));
         let threads: Vec<_> = names.iter().take(2).map(|name| scope.spawn(look_all(name))).collect();
-        // The scope does not wait for the end of the threads, and LMDB does not allow that a store is closed while a thread that has read it ends.
+        // Joins the threads, because the scope waits only for their closures. LMDB does not allow that a store is closed while a thread that has read
+        // the store is ending.
         threads.into_iter().for_each(|thread| drop(thread.join()));
     });
     began.elapsed().as_nanos() as f64 / (2 * each) as f64

@@ -1,4 +1,4 @@
-//! The table of Proxmox's own measurement: numbers of stores and lookups. Each operation ends at once, or all operations end together.
+//! Repeats the table of Proxmox's own measurement: numbers of datastores and of lookups. Each operation ends at once, or all operations end together.
 
 use super::{ROUNDS, STORES, TABLE, name};
 use crate::Failure;
@@ -17,7 +17,7 @@ struct Cell {
     ends_together: bool,
 }
 
-/// The two servers, with the names of the stores.
+/// The two servers, with the names of the datastores.
 struct Servers<'s> {
     theirs: &'s ServerFiles,
     ours: &'s House,
@@ -48,7 +48,7 @@ pub(super) fn run(
 /// Measures a cell. Returns the time of Enfilade, divided by the time of the rebuilt version 4.2.
 fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) -> Result<Estimate, Failure> {
     let count = cell.stores * cell.each;
-    // Warm-up: after this, roots are open, and the counter files of the compared servers exist.
+    // Warm-up: after these lookups, Enfilade has opened the roots of the datastores, and the counter files of the rebuilt server exist.
     servers.theirs(cell, true, count)?;
     servers.ours(cell)?;
     let (mut before, mut after, mut own) = (Samples::default(), Samples::default(), Samples::default());
@@ -67,7 +67,7 @@ fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) 
 }
 
 impl Servers<'_> {
-    /// The microseconds of a lookup and its end by the rebuilt server.
+    /// The microseconds of a lookup and the end of its operation, by the rebuilt server.
     fn theirs(&self, cell: Cell, is_cached: bool, times: u64) -> Result<f64, Failure> {
         let mut held = Vec::new();
         let began = now();
@@ -80,7 +80,7 @@ impl Servers<'_> {
         Ok(began.elapsed().as_secs_f64() * 1e6 / times as f64)
     }
 
-    /// The microseconds of a lookup and its end by Enfilade.
+    /// The microseconds of a lookup and the end of its operation, by Enfilade.
     fn ours(&self, cell: Cell) -> Result<f64, Failure> {
         let count = cell.stores * cell.each;
         let mut held = Vec::with_capacity(usize::try_from(count)?);
@@ -98,7 +98,7 @@ impl Servers<'_> {
 }
 
 impl Cell {
-    /// The store of a lookup.
+    /// The index of the datastore for the lookup with this number.
     fn store(self, n: u64) -> usize {
         usize::try_from(n % self.stores).unwrap_or(0)
     }

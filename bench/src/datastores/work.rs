@@ -1,4 +1,4 @@
-//! Whether the rebuilt servers do the same work as Proxmox Backup Server. Work is counted, because counts are the same on each processor.
+//! Checks whether the rebuilt servers do the same work as Proxmox Backup Server. The work is counted, because counts are the same on each processor.
 
 use super::STORES;
 use crate::Failure;
@@ -13,21 +13,22 @@ use std::path::Path;
 /// How system calls are counted.
 pub(super) const CALLS: &str = "strace counts the system calls of a process with 110 lookups and of a process with 10 lookups. Each of these processes is \
                                 counted five times, and the smallest count is used. The difference of both counts is divided by 100";
-/// The system calls of a lookup and its drop in the measurement of the original, with 1,000 datastores: version 4.1, and 4.2.3.
+/// The system calls of a lookup and of the end of its operation (the drop), in version 4.1 and in 4.2.3. The original was measured with 1,000
+/// datastores.
 const BEFORE_CALLS: f64 = 116.0;
 const AFTER_CALLS: f64 = 106.0;
 /// The length of `datastore.cfg` in the measurement of the original.
 const BYTES: f64 = 114_679.0;
-/// Version 4.1 reads and parses the file for a lookup, and again for its drop (`pbs-datastore/src/datastore.rs`: the last drop checks whether the
-/// store must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
+/// Version 4.1 reads and parses the file for a lookup, and again for the drop (`pbs-datastore/src/datastore.rs`: the last drop checks whether the
+/// datastore must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
 const BEFORE_READS: f64 = 2.0;
 
-/// A kind of system call, and how many calls of this kind a lookup and its drop made in the measurement of the original: with version 4.1, and with
-/// 4.2.3.
+/// A kind of system call: its name, a text in its arguments, and two numbers. They say how many such calls a lookup and its drop made in the
+/// original: in version 4.1, and in 4.2.3.
 struct Counted(&'static str, &'static str, f64, f64);
 
-/// In the measurement of the original: three locks, each with a timer that is created, set and deleted, and each with a `getpwnam` of the user `backup`
-/// that opens `/etc/passwd`; four reads of `/proc/<pid>/stat`; and two files that are written, get mode and owner, and are renamed.
+/// In its measurement, the original took three locks. For each lock, it created, set and deleted a timer, and `getpwnam` for the user `backup` opened
+/// `/etc/passwd`. The original read `/proc/<pid>/stat` four times. It wrote two files, set their mode and owner, and renamed them.
 const KINDS: [Counted; 10] = [
     Counted("flock", "", 3.0, 3.0),
     Counted("timer_create", "", 3.0, 3.0),
@@ -129,7 +130,7 @@ pub(super) fn run(report: &mut Report, theirs: &ServerFiles, scratch: &Scratch) 
     names(report, "after", "after-work", scratch.path(), |kind| kind.3)
 }
 
-/// Counts the system calls of each name.
+/// Counts the system calls of each kind.
 fn names(
     report: &mut Report,
     part: &str,
@@ -170,7 +171,7 @@ fn bytes(report: &mut Report, theirs: &ServerFiles) -> Result<(), Failure> {
 }
 
 impl Counted {
-    /// The kind as text.
+    /// The kind of system call as text.
     fn shown(&self) -> String {
         let Counted(name, with, ..) = self;
         let path = with.trim_matches('"');

@@ -1,5 +1,5 @@
-//! Other programs that decide: Open Policy Agent and OpenFGA get the same questions, and nginx asks oauth2-proxy in place of Enfilade. All three are Go
-//! programs; `cargo xtask bench all --install` builds them.
+//! Compares Enfilade with other programs that make decisions. Open Policy Agent and OpenFGA get the same questions as Enfilade, and nginx asks
+//! oauth2-proxy in place of Enfilade. All three are Go programs; `cargo xtask bench all --install` builds them.
 
 use super::{BATCH, Side, USERS};
 use crate::Failure;
@@ -92,7 +92,7 @@ pub(super) fn run(report: &mut Report, scratch: &Path, side: &Side, small: bool)
     nginx(report, scratch, side, (rounds, requests))
 }
 
-/// The program in `PATH`, or where `go install` puts it.
+/// The path of a program, which is in `PATH` or in the directory of `go install`.
 fn program(name: &str) -> Option<PathBuf> {
     let mut places: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
@@ -249,7 +249,8 @@ fn user(n: usize) -> String {
     format!("user{}@local", n as u64 % USERS)
 }
 
-/// The hash of `correct horse`, with a low cost: only the sign-in needs it.
+/// The password file of oauth2-proxy, with a bcrypt hash of `correct horse`. The cost of the hash is low. Only the sign-in computes the hash, and the
+/// sign-in is not measured.
 const HTPASSWD: &str = "alice:$2b$04$7SID.dkmJAQ3VWHmZ.sgwOINO3hZi4/TKacHEuGk39QmWqYGn0hbK\n";
 
 /// A running oauth2-proxy, and the cookie of a user who signed in to it.

@@ -24,7 +24,7 @@ pub(super) fn run(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, 
         if threads == 1 {
             alone = rate;
         }
-        // The planned rate is half of what the threads can reach, so the threads are not the reason if a commit begins late.
+        // The planned rate is half of the rate that the threads can reach. So the reason for a late commit is not a lack of free threads.
         let every = every(rate / 2.0);
         let clients = (0..threads).map(|_| ()).collect();
         let samples = latencies(every, planned, clients, |(), n| {

@@ -1,4 +1,4 @@
-//! Changes at planned times, and when another process sees each of them.
+//! Makes changes at planned times, and measures when another process sees each change.
 
 use super::change_of;
 use super::commits::every;

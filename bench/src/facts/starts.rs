@@ -1,5 +1,5 @@
-//! Starts of the real server with few and with many facts: from the start of the process to the first answers, with the store in the page cache and
-//! without it.
+//! Measures starts of the real server with few and with many facts, from the start of the process to the first answers. The store is in the page
+//! cache, or only on the disk.
 
 use crate::Failure;
 use crate::goals::Goal;

@@ -1,4 +1,4 @@
-//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server: without revocations, with a million revocations, and while new
+//! Compares `GET /v3/auth/tokens` over TLS with the smallest response of the server: without revocations, with a million revocations, and while new
 //! revocations are committed.
 
 use super::cloud::{self, Cloud};

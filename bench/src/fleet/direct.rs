@@ -1,4 +1,4 @@
-//! Connections between the members of this process, over TLS on loopback, as between servers. Over these connections, the members report which
+//! Connects the members in this process with each other, over TLS on loopback, as servers do. Over these connections, the members report which
 //! changes they have applied.
 
 use crate::Failure;
@@ -75,7 +75,7 @@ fn connects(tls: Arc<MemberTls>) -> Connect {
     })
 }
 
-/// A separate runtime for the connections, which does not use the threads of the members, as in a server.
+/// A separate runtime for the connections. As in a server, the connections do not use the threads of the members.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

@@ -1,4 +1,4 @@
-//! Many revocations: the memory of the index in a process, the cost of a session with the index and without it, and the cost of a purge.
+//! Measures the memory of the index of many revocations in a process, the cost of a session with this index and without it, and the cost of a purge.
 
 use crate::Failure;
 use crate::clock;
@@ -49,7 +49,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mark of a token whose id belongs to this number.
+/// The mark of the token with this number.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(id(12, n))
 }
@@ -115,7 +115,7 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
     let (mut one, mut again) = (Samples::default(), Samples::default());
     for round in 0..101 {
         let mut change = Change::new(audit("revoke"));
-        // The mark has expired long ago, so that the purge below finds it.
+        // The end of the mark is long ago, so that the purge below deletes the mark.
         change.end_until(mark(1 << 40 | n << 8 | round), 1);
         let began = now();
         cloud.lmdb().commit(&change)?;

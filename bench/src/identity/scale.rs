@@ -23,7 +23,7 @@ const USERS_A_PROJECT: u64 = 10;
 const ASSIGNMENTS_EACH: u64 = 10;
 /// The time between two requests whose latency is measured.
 const EVERY: Duration = Duration::from_millis(1);
-/// The number of these requests before the domain is removed, and in each part of the time after it.
+/// The number of requests whose latency is measured: before the domain is removed, and again and again until its records are deleted.
 const ASKED: u64 = 2_000;
 
 pub(super) fn goals() -> Vec<Goal> {
@@ -195,7 +195,7 @@ fn remove(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     let began = now();
     expect(&("DELETE", path, String::new()), 204)?;
     let answered = began.elapsed().as_secs_f64() * 1e3;
-    // The next request already finds no user of the domain.
+    // Right after the response, the users of the domain do not exist any more.
     expect(&one_of_them, 404)?;
     let lmdb = Lmdb::open(&peer.facts)?;
     let is_left = || Ok::<_, Failure>(!lmdb.read(|view| view.list::<Leaving>(&[]))??.is_empty());

@@ -50,14 +50,14 @@ fn counted(part: &str, tokens: u64, times: u64) -> Result<u64, Failure> {
     count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
 }
 
-/// Runs in a separate process under callgrind: one part, this many times.
+/// Runs one part this many times, in a separate process under callgrind.
 pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let memory = Memory::new(StoreId(7));
     stores::fill(&memory, tokens, stores::keyed())?;
     let key = stores::hash_key();
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 16 << 20);
     let ask = stores::ask(1)?;
-    // A fixed time: callgrind does not support the memory page from which the kernel's time is read.
+    // The time is fixed, because callgrind does not support the memory page from which the kernel's time is read.
     let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     let sessions = SessionState::default();
     let context = Context { hash_key: &key, sessions: &sessions, memo: &memo };

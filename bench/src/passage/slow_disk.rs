@@ -1,4 +1,4 @@
-//! Requests judged at planned times while changes are committed on a slow disk: whether a reader waits for a writer's sync.
+//! Measures whether a reader waits for a writer's sync: requests are judged at planned times while changes are committed on a slow disk.
 
 use super::walk;
 use crate::Failure;

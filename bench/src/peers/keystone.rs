@@ -1,5 +1,5 @@
-//! Keystone itself, with MariaDB and memcached: two processes of uWSGI, Fernet tokens, caching on. `cargo xtask bench keystone --install`
-//! installs it.
+//! Runs the real Keystone with MariaDB and memcached. Keystone has two processes of uWSGI, issues Fernet tokens, and uses its cache. `cargo xtask
+//! bench keystone --install` installs it.
 
 use crate::Failure;
 use crate::machine::said;

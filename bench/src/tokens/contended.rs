@@ -46,9 +46,9 @@ struct Sums {
     latencies: Samples,
 }
 
-/// Where the re-created server changes tokens. The API of the original changes tokens in a privileged process, and another process verifies most
-/// requests. So most changes are made by another process, and a change by another process empties the cache. A change by the same process does not
-/// empty the cache.
+/// Which process changes the tokens of the rebuilt server. The API of the original changes tokens in a privileged process, and another process
+/// verifies most requests. So most changes are made by another process, and a change by another process empties the cache. A change by the same
+/// process does not empty the cache.
 #[derive(Clone, Copy)]
 enum Changer {
     SameProcess,
@@ -63,7 +63,7 @@ impl Changer {
         }
     }
 
-    /// Sets the secret of a token if `n` is even, and deletes it if `n` is odd.
+    /// Sets the secret of the token if `n` is even, and deletes the token if `n` is odd.
     fn change(self, cache: &TokenCache, token: &Tokenid, n: u64) -> Result<(), Failure> {
         let new = secret_of(n);
         let secret = n.is_multiple_of(2).then_some(new.as_str());
@@ -91,7 +91,7 @@ pub(super) fn run(
         cpu: &|| cpu_nanos(std::process::id()),
     };
     let cache = cache_of(scratch, known)?;
-    // Two threads verify, and one hashes the secrets of new tokens.
+    // Two threads verify secrets, and one thread hashes the secrets of new tokens.
     cache.shadow.libxcrypt.prepare(3)?;
     let secret = known.first().map_or("", |(secret, _)| secret.as_str());
     let ids: Vec<_> = (0..2).map(tokenid_of).collect();
@@ -151,7 +151,7 @@ fn turn(contender: &Contender<'_>, sums: &mut Sums) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the changes of a turn. Returns whether all were made.
+/// Makes the changes of a turn. Returns whether all changes were made.
 fn changes(contender: &Contender<'_>) -> bool {
     let mut all_made = true;
     for n in 0..CHANGES {
@@ -162,7 +162,7 @@ fn changes(contender: &Contender<'_>) -> bool {
     all_made
 }
 
-/// Verifies until `is_over` is set. Returns whether all secrets were right, and their number.
+/// Verifies a secret again and again until `is_over` is set. Returns whether every verification succeeded, and the number of verifications.
 fn until(is_over: &AtomicBool, verify: impl Fn() -> bool) -> (bool, usize) {
     let (mut right, mut n) = (true, 0);
     while !is_over.load(Ordering::Relaxed) {

@@ -147,7 +147,7 @@ fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(u64, u64),
     Ok((all(&sixteen)?, all(&[last; HERD])?))
 }
 
-/// Verifies the secret with all of these tokens, each on its own thread. Returns whether it was right each time.
+/// Verifies the secret for each of these tokens at the same time, each on its own thread. Returns whether every verification succeeded.
 pub(super) fn at_once(cache: &TokenCache, tokens: &[&Tokenid], secret: &str) -> bool {
     let verify = |token| move || cache.verify(token, secret).is_ok_and(|yes| yes);
     std::thread::scope(|scope| {
@@ -156,7 +156,8 @@ pub(super) fn at_once(cache: &TokenCache, tokens: &[&Tokenid], secret: &str) -> 
     })
 }
 
-/// Creates a token of the first user if `n` is even, and deletes it if `n` is odd: a commit to the store, as another process makes it.
+/// Creates a token of the first user if `n` is even, and deletes the token if `n` is odd. The change is a commit to the store, as another process
+/// would make it.
 pub(super) fn change(store: &Store, n: u64) -> Result<(), Failure> {
     let (is_new, n) = (n.is_multiple_of(2), n / 2);
     let owner = UserId::from_bytes(id(1, 0));

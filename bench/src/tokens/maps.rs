@@ -1,4 +1,4 @@
-//! The memo compared with well-known concurrent maps: a lookup of a key that is present.
+//! Compares the memo with well-known concurrent maps, by lookups of keys that are present.
 
 use crate::report::Report;
 use crate::samples::Samples;

@@ -1,4 +1,4 @@
-//! Whether the re-creations do the same work as Proxmox Backup Server. Work is counted, because counts are the same on each processor.
+//! Checks whether the rebuilt programs do the same work as Proxmox Backup Server. The work is counted, because counts are the same on each processor.
 
 use super::contention::at_once;
 use super::{HOT, UUID};
@@ -13,8 +13,8 @@ use enfilade_peers::token_cache::TokenCache;
 use enfilade_peers::token_shadow::{Shadow, Tokenid};
 use std::path::Path;
 
-/// The slow hashes of a verification before 4.1.6. In the measurement of the original, a right and a wrong secret took 16.76 ms, of which a hash took
-/// 15.5 ms, and an unknown token took 49.4 µs.
+/// The slow hashes of a verification before 4.1.6. In the measurement of the original, a right secret and a wrong secret each took 16.76 ms, of which
+/// the hash took 15.5 ms. An unknown token took 49.4 µs.
 const BEFORE: [(&str, f64); 3] =
     [("a right secret", 1.0), ("a wrong secret", 1.0), ("an unknown token", 0.0)];
 /// The length of `token.shadow` with 100 tokens in the measurement of the original: 11.4 kB. Each verification reads and parses all of it.
@@ -22,12 +22,12 @@ const BYTES: f64 = 11_400.0;
 /// The system calls on `token.shadow` of a verification before 4.1.6. The original reads the file by `std::fs::read` (`pbs-config/src/token_shadow.rs`,
 /// `proxmox-sys/src/fs/file.rs`): open, state, two reads, of which the second finds the end, and close.
 const FILE_CALLS: f64 = 5.0;
-/// The verifications of a case.
+/// The number of verifications of a case.
 const TIMES: u64 = 10;
 /// The slow hashes of verifications with the cache, in the measurement of the original. A known token took 0.146 µs, which is too short for any hash.
-/// A wrong secret took 16.36 ms every time. After a change by another process, 16 threads computed exactly 16 hashes (80 hashes after 5 changes), and
-/// 2 threads computed 2 hashes (10 hashes after 5 changes). A change by the same process sets or removes only the entry of the changed token in the
-/// cache.
+/// A wrong secret took 16.36 ms every time. After a change by another process, 16 threads computed exactly 16 hashes (80 hashes after 5 changes). In
+/// this case, 2 threads computed 2 hashes (10 hashes after 5 changes). A change by the same process sets or removes only the entry of the changed
+/// token in the cache.
 const AFTER: [(&str, f64); 5] = [
     ("1,000 of a known token", 0.0),
     ("10 with a wrong secret", 10.0),
@@ -116,7 +116,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     Ok(())
 }
 
-/// Adds a count of a re-creation to the report, and returns by how much it differs from the count of the original.
+/// Adds a count of a rebuilt program to the report, and returns by how much the count differs from the count of the original.
 fn differs(report: &mut Report, what: &str, ours: f64, original: f64, unit: &'static str) -> f64 {
     report.once(&format!("re-created, {what} (the original: {original})"), HOT, ours, unit);
     (ours - original).abs()

@@ -1,4 +1,4 @@
-//! A large file up and down over TLS, with curl as the client.
+//! Measures uploads and downloads of a large file over TLS, with curl as the client.
 
 use super::{Bench, Spent, Target};
 use crate::Failure;
@@ -24,7 +24,7 @@ const WAYS: [Way; 2] = [
 ];
 
 impl Bench<'_> {
-    /// Sends this file up and down, to Enfilade and to Apache in turns.
+    /// Measures uploads and downloads of this file, with Enfilade and Apache in turns.
     pub(super) fn large(&mut self, file: &Path) -> Result<(), Failure> {
         for way in &WAYS {
             let asked: Vec<&Target> = self.targets.iter().filter(|target| target.https.is_some()).collect();

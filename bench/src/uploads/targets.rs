@@ -55,7 +55,7 @@ pub(super) fn all(
     Ok(all)
 }
 
-/// Apache again, with another directory for uploads.
+/// The same Apache, with another directory for uploads.
 fn synchronous(apache: &Apache, up: &Path) -> Peer {
     let pid = apache.pid();
     Peer {

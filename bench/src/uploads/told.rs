@@ -5,7 +5,7 @@ use super::{Case, Series, Spent};
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 
-/// Apache with the cost of the syncs that it does not make.
+/// The name of the measurements of Apache with the cost of the syncs that Apache does not make.
 const SYNCED: &str = "Apache with syncs";
 
 /// A cost of a turn.
@@ -15,8 +15,8 @@ struct Cost {
     unit: &'static str,
     of: fn(&Spent) -> f64,
     goal: Option<&'static str>,
-    /// Whether the cost of the loop is the lowest possible cost of the same work. With several files at once it is not: the loop syncs the directory
-    /// for each file, but the server syncs the directory once for files that end together.
+    /// Whether the cost of the loop is the lowest possible cost of the same work. With several files at once, a lower cost is possible. The loop
+    /// syncs the directory for each file, but the server syncs the directory once for files that end together.
     has_floor: bool,
 }
 

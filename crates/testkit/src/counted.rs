@@ -79,7 +79,7 @@ impl Snapshot for Counting<'_> {
 
 type Act = Box<dyn FnOnce(&ChangeContext<'_>) + Send>;
 
-/// An empty store for changes by `enfilade_admin`, that counts the records that are read.
+/// A store for changes by `enfilade_admin`. It is empty at first, and counts the records that are read.
 pub struct CountedFacts {
     counted: Counted,
     /// A change that another server makes right before the next commit.

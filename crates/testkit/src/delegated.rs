@@ -45,7 +45,7 @@ pub fn new_application_credential(
     }
 }
 
-/// As [`new_trust`], but returns the trust as a record of another cloud.
+/// Like [`new_trust`], but returns the trust as a record of another cloud.
 pub fn cloud_trust(trustor: UserId, trustee: UserId, project: ProjectId, roles: Vec<RoleId>) -> Trust {
     Trust {
         trustor,
@@ -61,7 +61,7 @@ pub fn cloud_trust(trustor: UserId, trustee: UserId, project: ProjectId, roles: 
     }
 }
 
-/// As [`new_application_credential`], but returns the credential as a record of another cloud, without its secret.
+/// Like [`new_application_credential`], but returns the credential as a record of another cloud, without its secret.
 pub fn cloud_credential(
     owner: UserId,
     name: &str,

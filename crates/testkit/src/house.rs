@@ -83,7 +83,7 @@ pub struct TestHouse {
     pub clock: FixedClock,
     /// The files that people edit.
     pub files: FileSet,
-    /// Receives the tokens that need a new hash: the slow hash of such a token is to be replaced by a fast hash.
+    /// Receives the tokens whose slow hash must be replaced by a fast hash.
     pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,
@@ -268,7 +268,7 @@ impl TestHouse {
         }
     }
 
-    /// Authenticates a user with the user's token `test`, or a token with the secret from its creation. For any other name a wrong secret is used.
+    /// Authenticates a user with the user's token `test`, or a token with the secret from its creation. For any other name, the secret is wrong.
     ///
     /// # Errors
     /// The refusal of door 2.

@@ -34,7 +34,7 @@ fn inactive() -> PasswordRules {
     PasswordRules { inactive_days: 3, ..PasswordRules::NONE.clone() }
 }
 
-/// A server with these rules. Alice has a password and an API token.
+/// A server, and its rules for locks and inactive users. Alice has a password and an API token.
 struct World {
     house: TestHouse,
     rules: Arc<PasswordRules>,

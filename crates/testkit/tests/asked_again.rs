@@ -224,7 +224,7 @@ fn a_root_is_not_kept_across_a_revision() {
     assert!(at_last_steps > 0, "it was never closed after the permit");
 }
 
-/// Rule 6: a server records that its handles are closed only when all of them are closed, even while a request is opening the root.
+/// Rule 6: a server records that its handles are closed only when all of them are closed. It does not record this while a request is opening a root.
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;

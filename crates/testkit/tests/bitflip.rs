@@ -44,8 +44,8 @@ fn user(n: u32) -> Userid {
     format!("user{n}@local").parse().unwrap()
 }
 
-/// Creates users, groups, tokens, roles and datastores, with a history: the file contains an older version of everything. Returns the
-/// logins, including invalid ones.
+/// Creates users, groups, tokens, roles and datastores, with a history: the file also contains an older version of each record. Returns the logins,
+/// including invalid ones.
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
     let files = FileSet::new(place);
@@ -168,7 +168,7 @@ fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     write(FileName::Secrets, hashes(&[1, 2, 3, 5]));
     write(FileName::Acl, roles(&[1, 2, 4, 5]));
     look(1);
-    // Entries removed from a file with errors are stale at first.
+    // An entry that is removed from a file with errors is stale at first.
     assert_eq!(look(100).problems.len(), 3);
     (1..=5).map(|n| (format!("kept{n}@pbs!one"), secret(n))).collect()
 }
@@ -220,8 +220,8 @@ fn ask(place: &Path, logins: &[(String, String)]) -> String {
     text
 }
 
-/// The worker process, if an environment variable names a store; as a test the function does nothing. The worker answers, waits for a byte on
-/// standard input, and answers again; the store stays open in between.
+/// The worker process runs this function with an environment variable that names a store. In a usual test run, this function does nothing. The worker
+/// answers, waits for a byte on standard input, and answers again. Meanwhile the store stays open.
 #[test]
 fn whoever_is_asked() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
@@ -295,7 +295,7 @@ impl Damage {
         let file = match random.below(40) {
             0 if is_marked => MARK,
             1 => FILES[1],
-            // LMDB's two meta pages: its newest roots and their transaction ids.
+            // Hits one of LMDB's two meta pages, which contain the newest roots and their transaction ids.
             2 => {
                 let byte = random.below(2) * 4096 + random.below(256);
                 return Damage::Flip { file: FILES[0], byte, bit: random.below(8) as u8 };
@@ -392,8 +392,8 @@ fn a_flipped_bit_never_lets_anybody_in() {
     let began = Instant::now();
     for n in 0..count {
         copy(&place, &bad);
-        // One third of the flips happen while the process has the store open, one third before it starts, and one third before it starts without the
-        // high-water mark.
+        // One third of the flips happen while the process has the store open. The others happen before the process starts, half of them in a store
+        // without the high-water mark.
         let (is_live, is_marked) = (n % 3 == 0, n % 3 != 1);
         let damage = Damage::any(&mut random, is_marked, size);
         let state = match (is_live, is_marked) {

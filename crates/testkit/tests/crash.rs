@@ -1,5 +1,5 @@
 //! Tests every kind of change to files. The process is killed at the first, second, third … system call, or this call fails. Afterwards every
-//! acknowledged change exists, and no change is half done.
+//! acknowledged change exists, and each change is done completely or not at all.
 //!
 //! A worker, which is a second process of this program, prepares a server and stops itself. `strace` is attached and lets the worker continue until
 //! the fault. The usual test run kills the worker once at every second call, and the campaign at every call. The campaign also makes every call that
@@ -146,7 +146,7 @@ fn act(verb: &str, mut stay: Stay, item: Option<ItemId>) -> Result<(), Refusal> 
     }
 }
 
-/// The worker process, if an environment variable names a change; as a test the function does nothing.
+/// The worker process runs this function with an environment variable that names a change. In a usual test run, this function does nothing.
 #[test]
 fn worker() {
     let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
@@ -234,7 +234,7 @@ fn start(verb: &str, place: &Path) -> Child {
     worker
 }
 
-/// Makes one run. Returns the answer of the worker, if it gave an answer, and whether the fault happened.
+/// Makes one run with a fault. Returns the answer of the worker, if the worker gave an answer, and whether the fault happened.
 fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     let mut worker = start(verb, place);
     let pid = worker.id();
@@ -257,8 +257,8 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     (std::fs::read_to_string(place.join("said")).ok(), happened)
 }
 
-/// The system calls of the thread that made the change, in order, also those after its answer. Each has its name, and the number of calls with this
-/// name so far.
+/// The system calls of the thread that made the change, in order, including the calls after its answer. Each element is the name of a call, and the
+/// number of calls with this name so far.
 fn calls(trace: &str) -> Vec<(String, u32)> {
     let line = |line: &str| {
         let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
@@ -301,7 +301,7 @@ fn in_trash(place: &Path, path: &str) -> bool {
     let mut found = found.filter(|item| item.record.path.as_str() == path && !item.record.who.is_empty());
     let Some(item) = found.next() else { return false };
     assert!(found.next().is_none());
-    // The trees and the file contain 10 or 3 bytes.
+    // Each tree contains 10 bytes, and the file contains 3 bytes.
     let bytes = item.bytes(&TreeBudget::unlimited()).unwrap();
     bytes == if path == "file" { 3 } else { 10 }
 }

@@ -444,8 +444,8 @@ impl World {
         self.house.house.explain(who, project.as_ref(), &self.tank, &plain(path), right)
     }
 
-    /// Sends a COPY or a MOVE. A COPY needs the right to read the source, a MOVE the right to delete it; both need the right to add a file to the new
-    /// directory.
+    /// Sends a COPY or a MOVE. A COPY needs the right to read the source, and a MOVE needs the right to delete the source. Both need the right to add
+    /// a file to the new directory.
     async fn transfer(&mut self, from: &str, to: &str) -> Result<&'static str, String> {
         let (who, project) = self.somebody();
         let is_move = self.dice.one_in(2);

@@ -1,6 +1,6 @@
 //! A model of the protocol of a fleet (`docs/fleet-protocol.md`). Every order of its steps is checked. The model has etcd, a member that changes
-//! facts, a member that serves requests, a reaper, and a clock. If any one rule is left out, the search finds a sequence of steps to a wrong grant,
-//! or to a deleted user who exists again, and prints this sequence.
+//! facts, a member that serves requests, a reaper, and a clock. The page of the protocol defines words such as beat and reaper. If any one rule is
+//! left out, the search finds and prints a sequence of steps to a wrong state. Such a state is a wrong grant, or a deleted user who exists again.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 

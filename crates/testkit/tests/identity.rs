@@ -220,7 +220,8 @@ async fn a_certificate_stands_for_the_token_it_is_bound_to() {
     }
 }
 
-/// A guest has only the place of the link: a guest makes no call of an API, not even about the maker of the link, and does not make the maker active.
+/// A guest can use only the place of the link. A guest can make no call of an API, not even about the maker of the link. The use of a link does not
+/// count as a login of its maker.
 #[tokio::test]
 async fn a_guest_of_a_link_makes_no_calls() {
     let house = house();
@@ -251,7 +252,7 @@ async fn a_guest_of_a_link_makes_no_calls() {
         let ask = AdminAsk { path: &path, needed, lending, own: Some(&own) };
         assert!(visit.administer(&ask).is_err(), "{lending:?}");
     }
-    // The secret of the link is no secret of the token.
+    // The text of the link is not accepted as the secret of an API token.
     assert_eq!(code(&house, ask(&made.tokenid.to_string(), &made.text)).await, "ID08");
     enfilade_admin::count_link_use(&ctx, &made.id).unwrap();
     assert!(enfilade_admin::count_link_use(&ctx, &made.id).is_err());

@@ -451,8 +451,8 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
-    // All sessions of the key have one chain. The chain is revoked here, as it also is when the key gets a new secret. After this, a new session gets
-    // a later issue time than the mark covers.
+    // All sessions of the key have one chain. The chain is revoked here. A new secret of the key would also revoke the chain. After the revocation, a
+    // new session gets an issue time that is later than all issue times that the mark covers.
     let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
     let mark = Revoked::Chain(chain_of(&KEY));
     admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();
@@ -467,7 +467,7 @@ fn only_a_trust_that_may_be_delegated_again_makes_trusts() {
         let lent = Some(Lent::Trust(world.trust(redelegations)));
         let token = world.token(world.bea.1, Scope::Project(world.project), Methods::PASSWORD, lent);
         let mut visit = world.house.come_in_by(token.as_bytes()).unwrap();
-        // Without impersonation, the trustor is not the user of the session. So the rule permits the call about any user.
+        // The session belongs to the trustee, because the trust has no impersonation. So the rule must permit the call about any user.
         for user in [world.ann.1, world.bea.1] {
             for (roles, expected) in [("own", expected), ("admin", false)] {
                 let lends = Some(Lends { project: &world.project, roles: &[roles.to_owned()] });
@@ -501,7 +501,7 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
         visit.may_go_on(&permit).unwrap();
         calls.push((name, scope, visit, permit));
     }
-    // Without this role, the call would list other users than before. Therefore a session that depends on the role ends.
+    // Without this role, the second call `list_users` would list other users than before. The loss of the role ends all sessions that depend on it.
     let who = Target::User(world.ann.0.clone());
     admin::take_role(&ctx, &who, &On::Project(world.project), "admin").unwrap();
     let goes_on: Vec<bool> =
@@ -517,8 +517,8 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     assert!(why.contains("the role with which the call started"), "{why}");
 }
 
-/// Another server has moved the horizon. Before this server issues a session, it makes its own change, because a third server may not have applied
-/// the first change yet, and would refuse the session.
+/// Another server has moved the horizon. Before this server issues a session, it makes its own change of the horizon. Without this change, a third
+/// server that has not applied the first change yet would refuse the session.
 #[tokio::test]
 async fn a_session_is_issued_when_every_server_knows_the_horizon() {
     let asked = Arc::new(AtomicU32::new(0));

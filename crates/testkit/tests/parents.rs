@@ -130,7 +130,8 @@ fn nothing_is_created_from_what_is_deleted_meanwhile() {
     }
 }
 
-/// A trust, an application credential, a key and a role that refer to bob or to a role that exist here.
+/// Records of another cloud: a trust, a credential of type `cert`, an application credential and a role. They refer to bob, or to a role that exists
+/// here.
 fn imported(world: &World, worker: RoleId) -> [admin::CloudRecord; 4] {
     let trust = cloud_trust(world.ann, world.bob, world.project, vec![worker]);
     let (kind, blob) = ("cert".to_owned(), "{}".to_owned());

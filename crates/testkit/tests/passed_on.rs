@@ -37,8 +37,8 @@ fn stands(house: &TestHouse, token: &str) -> bool {
     house.come_in_by(token.as_bytes()).is_ok()
 }
 
-/// Ann is in a group of a domain, and that group is in a group of another domain. The first domain is removed, and its records are swept in `steps`
-/// steps. Then Ann signs in. At last the outer group is removed, and all dependents are deleted.
+/// Ann is in a group of a domain, and that group is in a group of another domain. The domain of the inner group is removed, and its records are swept
+/// in `steps` steps. Then Ann signs in. At last the outer group is removed, and all dependents are deleted.
 #[test]
 fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
     for steps in 0..4 {

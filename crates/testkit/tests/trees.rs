@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath, Userid
 use enfilade_passage::{Blocking, Placing};
 use enfilade_testkit::{Remembering, TestHouse};
 
-/// The default limit of a minute (`("tree_seconds", "60")`), with a clock that advances by some seconds with each member.
+/// The limit is the default limit of a minute (`("tree_seconds", "60")`). The clock advances by some seconds with each member.
 #[tokio::test]
 async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     let mut house = TestHouse::new(Remembering::AsServed);

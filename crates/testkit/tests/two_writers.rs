@@ -18,7 +18,7 @@ use enfilade_testkit::CountedFacts;
 
 const NOW: Clocks = Clocks { unix_seconds: 1_000_000, tick_millis: 0, mirror: MirrorHealth::Current };
 
-/// A service with an endpoint, a region without one, a project and a policy.
+/// A service with an endpoint, a region without an endpoint, a project and a policy.
 struct World {
     facts: CountedFacts,
     service: ServiceId,

@@ -1,4 +1,4 @@
-//! Faults that are planted in a copy of the source: the nemesis must find each of them.
+//! Plants faults in a copy of the source. The campaign `nemesis`, which disturbs a fleet and checks its answers, must find each fault.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,8 @@ const FAULTS: [Fault; 4] = [
     },
 ];
 
-/// Plants each fault, and runs the nemesis on it for at most `n` seconds. Returns whether all faults were found, and a line for each fault.
+/// Plants each fault, and runs the nemesis test on the changed copy for at most `n` seconds. Returns whether all faults were found, and a line for
+/// each fault.
 #[expect(clippy::disallowed_methods, reason = "the record says after how long each fault was found")]
 pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), String> {
     let place = xtask::root().join("target/planted");

@@ -1,4 +1,4 @@
-//! An older program, from which a fleet is updated member by member.
+//! Builds an older version of the program. The campaign updates a fleet from this version, member by member.
 
 use super::planted::{cargo, copy_of};
 use std::path::PathBuf;

@@ -64,7 +64,7 @@ impl Run {
     }
 }
 
-/// The page.
+/// The text of the page.
 pub(super) fn written(runs: &[Run]) -> String {
     let mut page = HEAD.to_owned();
     let newest: BTreeMap<String, &Run> =

@@ -59,7 +59,7 @@ pub(super) fn read_files(root: &Path) -> Result<Vec<(String, Value)>, String> {
     Ok(files)
 }
 
-/// Reads all records of benchmarks, the oldest first. Records of other programs are left out.
+/// Reads all records of benchmarks, the oldest first. Records of campaigns and of judges are left out.
 pub(crate) fn read_all(root: &Path) -> Result<Vec<Record>, String> {
     let files = read_files(root)?.into_iter().filter(|(_, value)| value.get("bench").is_some());
     let mut records: Vec<Record> = files.map(|(name, value)| Record::new(name, value)).collect();

@@ -1,5 +1,5 @@
-//! References from a figure in a document to a record: `37 µs<!-- figure RECORD: row NAME (N) -->`, or `goal ID`. RECORD is the name of a file in
-//! `bench/runs` without `.json`.
+//! References from a figure in a document to a record: `37 µs<!-- figure RECORD: row NAME (N) -->`, or with `goal ID` in place of `row NAME (N)`.
+//! RECORD is the name of a file in `bench/runs` without `.json`.
 
 /// A figure in a document, and the record that it is taken from.
 #[derive(Debug, PartialEq)]
@@ -77,7 +77,7 @@ pub(crate) fn references(line: &str) -> Vec<Result<Reference<'_>, String>> {
     found
 }
 
-/// The last number of the text, to the end of the text.
+/// The end of the text, from its last number on.
 fn last_figure(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(['*', '`', ' ']);
     let end = text.rfind(|c: char| c.is_ascii_digit())? + 1;
@@ -88,7 +88,7 @@ fn last_figure(text: &str) -> Option<&str> {
     text.get(start..)
 }
 
-/// Whether a written figure is the value of a record, rounded to its digits.
+/// Whether a written figure is the value of a record, rounded to the digits of the written figure.
 pub(crate) fn agrees(figure: &str, value: f64, unit: &str) -> Result<bool, String> {
     let end = figure.find(|c: char| !(c.is_ascii_digit() || ".,/".contains(c))).unwrap_or(figure.len());
     let (number, written) = figure.split_at(end);

@@ -46,7 +46,7 @@ impl Place {
         self.root.join(format!("tmp-{job}"))
     }
 
-    /// Cargo in a tree, with a target directory shared by all runs.
+    /// A command that runs cargo in a tree, with a target directory that all runs share.
     pub(super) fn cargo(&self, tree: &Path) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(tree);

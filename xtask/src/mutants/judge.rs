@@ -143,8 +143,8 @@ fn record_all(place: &Place, program: &Program, longest: Duration) -> Result<Vec
     Ok(tests)
 }
 
-/// Judges a mutant by the tests that execute its place: first the quick tests, beginning with the tests of the mutant's crate; then the longer tests,
-/// the fastest program first.
+/// Judges a mutant by the tests that execute its place. First the quick tests run, beginning with the tests of the mutant's crate. Then the longer
+/// tests run, the fastest program first.
 pub(super) fn judge(scratch: &Path, judges: &[Judge], mutant: &Mutant) -> Result<Found, String> {
     let mut runs: Vec<(bool, bool, Took, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
@@ -250,7 +250,7 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
                     return Some(Ran::Failed(name.to_owned()));
                 }
                 if line.starts_with("test result: ok.") {
-                    // A process left running by a test may hold the pipe open.
+                    // Does not wait for the end of the output, because a process that a test left running may hold the pipe open.
                     return Some(Ran::Passed);
                 }
             }

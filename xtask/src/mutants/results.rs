@@ -67,8 +67,8 @@ pub(super) struct Found {
     pub(super) alone: bool,
 }
 
-/// Results of earlier runs. A file of the repository stores the results. It has one line for each source file: the digest of the file, the number of
-/// mutants of each outcome, the names of the survivors, and a letter for each mutant in the order of the source.
+/// Results of earlier runs. A file of the repository stores the results. The file has one line for each source file. The line contains the digest of
+/// the source file, the number of mutants of each outcome, the names of the survivors, and a letter for each mutant in the order of the source.
 pub(super) struct Results {
     page: PathBuf,
     /// A log of results with the tests that gave the results, for people. This program does not read the log.

@@ -1,5 +1,5 @@
-//! The image for containers: an archive that is an image layout of OCI, and also has the form of the archives of `docker save`, so that every engine
-//! loads it.
+//! The image for containers: an archive that is an image layout of OCI, and also has the form of the archives of `docker save`. So every container
+//! engine can load it.
 //!
 //! The image has the program, the libraries that it is linked with, and no shell. The libraries come from the Debian system on which the program is
 //! built.
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user of the server. Engines need a number to see that the user is not root.
+/// The user of the server. Container engines need a number to see that the user is not root.
 const USER: u32 = 65_532;
 /// The only directory that the server writes to.
 const DATA: &str = "var/lib/enfilade";
@@ -25,10 +25,10 @@ const TEXTS: &[(&str, &str)] = &[
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
 ];
 
-/// Files of the machine that builds the image.
+/// Files that are copied from the machine that builds the image.
 const OF_DEBIAN: &[&str] = &["etc/os-release", "etc/ssl/certs/ca-certificates.crt"];
 
-/// Files of the package.
+/// Files that are copied from the package.
 const OF_PACKAGE: &[&str] = &["usr/bin/enfilade", "usr/share/doc/enfilade/copyright"];
 
 /// Directories on which engines mount file systems, and the directory above the data directory.
@@ -106,7 +106,8 @@ impl Blob {
     }
 }
 
-/// How an engine runs the image. Only Docker knows `Healthcheck`, which is not in OCI's format; for other engines, operators name the same command.
+/// How an engine runs the image. Only Docker knows `Healthcheck`, which is not in OCI's format. For other engines, operators must configure the same
+/// command.
 fn config(package: &Package, layer: &str) -> Result<Value, String> {
     let date = ["--utc", "--date", &format!("@{}", package.epoch), "+%Y-%m-%dT%H:%M:%SZ"];
     let printed = run_one(Command::new("date").args(date))?;
@@ -183,7 +184,7 @@ fn append_data(package: &Package, layer: &Path) -> Result<(), String> {
     run_one(&mut append).map(drop)
 }
 
-/// The libraries that the program is linked with, and the loader, at the places where the loader looks for them.
+/// Copies the libraries that the program is linked with, and the loader, to the places where the loader looks for them.
 fn put_libraries(tree: &Tree, program: &Path) -> Result<(), String> {
     let printed = run_one(Command::new("ldd").arg(program))?;
     let text = String::from_utf8_lossy(&printed).into_owned();

@@ -68,7 +68,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Only `admin` changes facts.
+/// Checks that only `admin` changes facts.
 fn writes(source: &Source) -> Vec<Finding> {
     let commits = source.code_lines().filter(|(_, line)| line.contains(".commit("));
     let what = "`.commit(`: only `admin` changes facts; call a function of `admin` with a `ChangeContext`";

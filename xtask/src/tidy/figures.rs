@@ -52,11 +52,11 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     findings.extend(documents.flat_map(|document| check_page(document, &records, history.as_ref())));
 }
 
-/// What a figure needs.
+/// The end of a finding about a figure without a record.
 const NEEDS: &str =
     "needs its record: `<!-- figure RECORD: row NAME (N) -->` or `<!-- figure RECORD: goal ID -->` after it";
 
-/// The figures of campaigns have other records.
+/// Whether the page has figures of campaigns, which have other records than benchmarks.
 fn is_of_campaigns(path: &str) -> bool {
     ["docs/reliability.md", "docs/campaigns.md"].contains(&path)
 }

@@ -11,7 +11,7 @@ const MAKERS: &str = "crates/faces/src/routes.rs";
 /// A crate, and the name of one of its tables of routes.
 type Table = (&'static str, &'static str);
 
-/// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
+/// The reviewed paths: they need no identity permit before their handler is called. The operations listener is not public.
 const REVIEWED: [(Table, &[&str]); 8] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (
@@ -45,13 +45,13 @@ const REVIEWED: [(Table, &[&str]); 8] = [
             "/.enfilade/sign-out",
         ],
     ),
-    // Signing in and signing out with a browser.
+    // The paths for signing in and out with a browser, and the keys for signed tokens.
     (
         ("crates/face-decision", "MAIN"),
         &["/.well-known/jwks.json", "/.enfilade/sign-in", "/.enfilade/sign-out"],
     ),
-    // Two redirects; every page of the console needs a session, except the page for signing in and the files that it loads. Every page of a link needs
-    // the text of the link, which door 2 judges.
+    // `/` and `/console` are redirects. Every page below `/console/` needs a session, except the page for signing in and the files that this page
+    // loads. Every page below `/s/` needs the text of a link, which door 2 judges.
     (("crates/face-console", "ROUTES"), &["/", "/console", "/console/", "/s/"]),
     // Calls of the Identity API have a separate table.
     (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),

@@ -1,7 +1,8 @@
 //! Attempts operations inside a running server that the server must not be able to perform.
 //!
-//! - `ATTEMPTS`: a file with one attempt in each line. When the server accepts its next connection, the library makes all attempts. For each attempt
-//!   the library writes a line to the file with the same name and the additional ending `.done`: `ok`, or the number of the error.
+//! - The environment variable `ATTEMPTS` names a file with one attempt in each line. When the server accepts its next connection, the library makes
+//!   all attempts. For each attempt the library writes a line to the file with the same name and the additional ending `.done`: `ok`, or the number
+//!   of the error.
 
 use super::real;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 /// Like the C library's function, but makes the attempts before it returns a connection.
 ///
 /// # Safety
-/// As for the function of the C library.
+/// The caller must meet the conditions of the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept4(
     fd: c_int,
@@ -51,7 +52,7 @@ fn tried(what: &str, on: &str) -> Option<libc::c_long> {
     let path = CString::new(on).ok()?;
     let number = on.parse::<libc::c_long>();
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-    // SAFETY: each path ends with NUL, each address is the address of a value that lives until the call returns, and a new process ends at once.
+    // SAFETY: each path ends with NUL. Each address is the address of a value that lives until the call returns. A new process ends at once.
     Some(unsafe {
         match what {
             "read" => libc::open(path.as_ptr(), libc::O_RDONLY).into(),
@@ -96,7 +97,7 @@ fn tried(what: &str, on: &str) -> Option<libc::c_long> {
     })
 }
 
-/// A port of the loopback interface.
+/// The address of a port of the loopback interface.
 fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
     Some(libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
@@ -106,7 +107,7 @@ fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
     })
 }
 
-/// The address of a new page.
+/// Maps a new page. Returns its address.
 fn mapped(protection: c_int) -> libc::c_long {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: this is a new mapping, so nothing else is at its address.

@@ -1,6 +1,6 @@
 //! A library that is loaded before the C library (`LD_PRELOAD`). It counts the operations of a program on regular files: writes, syncs, truncations,
-//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: it fails with an error, writes
-//! half of the bytes, or ends the program before or after the operation.
+//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: the operation fails with an error
+//! or writes half of its bytes, or the program is killed. Environment variables select the fault:
 //!
 //! - `FAULT_AT`: the number N of the operation, from 1.
 //! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
@@ -50,7 +50,7 @@ fn plan() -> Option<&'static Plan> {
     .as_ref()
 }
 
-/// Counts one call; runs it, or injects the planned fault.
+/// Counts one call, and then makes the call or injects the planned fault.
 fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }
@@ -103,7 +103,7 @@ fn is_file(fd: c_int) -> bool {
 
 /// The C library's own function of this name.
 fn real<F: Copy>(name: &CStr) -> F {
-    // SAFETY: the function with this name has this type. Without the function, nothing in this library works, and no error can be reported.
+    // SAFETY: the function with this name has this type. If the function is missing, the program is aborted, because no error can be reported.
     unsafe {
         let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if found.is_null() {
@@ -118,7 +118,7 @@ macro_rules! on_descriptors {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As for the function of the C library.
+        /// The caller must meet the conditions of the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($fd: c_int $(, $arg: $kind)*) -> $result {
             let name = concat!(stringify!($name), "\0");
@@ -136,7 +136,7 @@ macro_rules! on_writes {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As for the function of the C library.
+        /// The caller must meet the conditions of the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($fd: c_int, $bytes: $kind, $count: $number $(, $at: $offset)*) -> ssize_t {
             let name = concat!(stringify!($name), "\0");
@@ -163,7 +163,7 @@ macro_rules! on_maps {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As for the function of the C library.
+        /// The caller must meet the conditions of the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             address: *mut c_void,
@@ -199,7 +199,7 @@ macro_rules! on_paths {
         /// Like the C library's function, but the planned fault is injected.
         ///
         /// # Safety
-        /// As for the function of the C library.
+        /// The caller must meet the conditions of the C library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
             let name = concat!(stringify!($name), "\0");

@@ -40,7 +40,7 @@ fn get(path: &str) -> Value {
     json!({ "service": "compute", "method": "GET", "path": path })
 }
 
-/// The ids of the rules of a new credential, which is created with success.
+/// Creates a credential with these rules, which must succeed. Returns the id of the credential, and the ids of its rules.
 async fn ids(world: &World, name: &str, rules: Value) -> (String, Vec<String>) {
     let (status, made) = create(world, name, &json!({ "access_rules": rules })).await;
     assert_eq!(status, 201, "{made}");
@@ -71,7 +71,8 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
     let by_id = json!([{ "id": a }, { "id": a, "path": "/other" }, get("/a")]);
     let (three, of_three) = ids(&world, "three", by_id).await;
     assert_eq!(of_three, std::slice::from_ref(a));
-    // A new credential writes its rules again. So a deletion that was built without knowledge of the credential is not committed.
+    // The creation of a credential writes its rules again, even if the rules exist already. So a deletion that was built without knowledge of the
+    // credential is not committed.
     let newest = world.house.facts().at().revision;
     let (key, _) = stored(&world, "member").into_iter().find(|(_, rule)| rule.path == "/a").unwrap();
     let written = world.house.facts().read(|view| view.revision_of::<AccessRule>(&key).unwrap()).unwrap();

@@ -73,7 +73,7 @@ async fn a_role_of_a_domain_on_a_project() {
     World::new(LimitModel::Flat).await.hold(&rows).await;
 }
 
-/// The commands and the import follow the same rules as the API.
+/// The commands and the import follow the API's rules for implied roles.
 #[test]
 fn commands_and_imports_let_no_role_imply_what_the_api_refuses() {
     let house = TestHouse::new(Remembering::AsServed);

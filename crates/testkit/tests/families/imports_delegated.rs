@@ -22,7 +22,7 @@ use enfilade_testkit::{Remembering, TestHouse, cloud_credential, cloud_trust};
 const ANN: UserId = UserId::from_long([3; 32]);
 const BEN: UserId = UserId::from_bytes([4; 16]);
 const CREW: GroupId = GroupId::from_long([5; 32]);
-/// A role that ann has through a group, and a role that it implies.
+/// A role that ann has through a group, and a role that this role implies.
 const COOK: RoleId = RoleId::from_bytes([6; 16]);
 const WASHER: RoleId = RoleId::from_bytes([7; 16]);
 /// A role that ann does not have.
@@ -74,8 +74,8 @@ fn credential(verifier: Verifier) -> CloudRecord {
     CloudRecord::Credential(CREDENTIAL, Box::new(row))
 }
 
-/// Imports the world and these records, first as a dry run. Checks for each record the beginning of the reason for which it is left out. Also checks
-/// that another import changes nothing.
+/// Imports the world and these records, first as a dry run. For each record, checks the beginning of the reason for which the import leaves out the
+/// record. Also checks that another import changes nothing.
 fn imported(house: &TestHouse, rows: &[(CloudRecord, Option<&str>)]) {
     let before = world();
     let things: Vec<_> =

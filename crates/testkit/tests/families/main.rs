@@ -1,6 +1,6 @@
 //! Families of calls of Identity v3. The first families are limits, policies, endpoint filters, configurations of domains, projects that act as
-//! domains, and federation. The catalog depends on records of these families, but no decision of the server does. Further families are role
-//! implications, OAuth, and options of users. Requests go to the HTTP face in process.
+//! domains, and federation. The catalog depends on records of these first families. No decision of the server depends on them. Further families are
+//! role implications, OAuth, and options of users. Requests go to the HTTP face in process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -388,7 +388,7 @@ async fn the_rules_of_the_user_for_multi_factor_authentication_concern_the_consu
     }
 }
 
-/// The answer to a login with a password: the status, and the receipt.
+/// Logs in with a password. Returns the status and the receipt of the answer.
 async fn receipt(world: &World, user: &str) -> (u16, Option<String>) {
     let given = json!({ "user": { "id": world.id(user), "password": "pw" } });
     let body = json!({ "auth": { "identity": { "methods": ["password"], "password": given } } });

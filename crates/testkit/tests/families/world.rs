@@ -24,8 +24,8 @@ pub(crate) struct World {
     names: BTreeMap<&'static str, String>,
 }
 
-/// A request and its answer: the caller, the method, the path, the body, the status, and texts that the answer contains or, after a `!`, does not
-/// contain. A path may end with ` -> name`: then the id of the new record gets this name.
+/// A request and its answer: the caller, the method, the path, the body, the status, and texts that the answer must contain. The answer must not
+/// contain a text after a `!`. A path may end with ` -> name`: then the id of the new record gets this name.
 pub(crate) type Row = (&'static str, &'static str, &'static str, Value, u16, &'static [&'static str]);
 
 impl World {
@@ -35,12 +35,12 @@ impl World {
         World::with_rules(model, PasswordRules::NONE.clone()).await
     }
 
-    /// As [`World::new`], with rules for passwords and logins.
+    /// Like [`World::new`], with rules for passwords and logins.
     pub(crate) async fn with_rules(model: LimitModel, passwords: PasswordRules) -> World {
         World::changed(model, passwords, |_| {}).await
     }
 
-    /// As [`World::with_rules`], with changed parts of the server.
+    /// Like [`World::with_rules`], with changed parts of the server.
     pub(crate) async fn changed(
         model: LimitModel,
         passwords: PasswordRules,
@@ -92,12 +92,12 @@ impl World {
         self.session(user).await.0
     }
 
-    /// The body of the answer to a login.
+    /// Logs in. Returns the body of the answer.
     pub(crate) async fn token(&self, user: &str) -> String {
         self.session(user).await.1
     }
 
-    /// Logs in: the token, and the body of the answer.
+    /// Logs in. Returns the token of the session, and the body of the answer.
     async fn session(&self, user: &str) -> (String, String) {
         let scope = match user {
             "clerk" => json!({ "domain": { "id": "default" } }),
@@ -145,7 +145,7 @@ impl World {
         (status, answered, String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The text with ids and tokens in the place of their names.
+    /// The text, in which ids and tokens replace their names.
     pub(crate) fn filled(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("<{name}>"), id))
     }
@@ -194,8 +194,8 @@ pub(crate) fn endpoint(service: &str, interface: &str, region: Value) -> Value {
     json!({ "endpoint": { "service_id": service, "interface": interface, "region_id": region, "url": "https://x" } })
 }
 
-/// Two services: the first has the endpoints `public` in the region `east` and `admins` in the region `inner`, which is in `east`; the second has the
-/// endpoint `other`, in no region.
+/// Two services. The first has the endpoints `public` in the region `east` and `admins` in the region `inner`, which is in `east`. The second has the
+/// endpoint `other`, which is in no region.
 #[rustfmt::skip]
 pub(crate) fn catalog() -> Vec<Row> {
     let inner = json!({ "region": { "parent_region_id": "east" } });

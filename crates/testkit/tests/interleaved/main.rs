@@ -1,8 +1,9 @@
-//! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
+//! Compares COPY, MOVE and DELETE of whole trees with a naive reference. The trees, ACLs and locks are random.
 //!
 //! In the first test one actor acts alone, and the outcome must equal the outcome of the reference, member by member. In the second test another
-//! actor can act between any two system calls of the first actor. Every acknowledged change must exist, or a user with the right must have deleted
-//! it. The answer must be right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved name.
+//! actor can act between any two system calls of the first actor. Every acknowledged change must exist, or a user with the right to delete must have
+//! deleted its result. The answer must be right for every member, and the quota must count the bytes on disk. Nothing may remain under a reserved
+//! name.
 //!
 //! The actors are two threads of a worker, which is a second process of this program. The worker is traced: each of its threads stops at every system
 //! call, and the scheduler lets one of them continue.
@@ -25,7 +26,7 @@ const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
 const SEED: &str = "ENFILADE_INTERLEAVED_SEED";
 const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
 
-/// The number of runs with two actors in a usual test run. The second constant is the number of runs with one actor for each run with two actors.
+/// `GATE` is the number of runs with two actors in a usual test run. `TIMES_ALONE` is the number of runs with one actor for each run with two actors.
 const GATE: u64 = 400;
 const TIMES_ALONE: u64 = 4;
 /// A file system in memory, if the machine has one.
@@ -97,7 +98,7 @@ fn together(world: &World, seed: u64, run: u64) {
     world.check_quota(&said);
 }
 
-/// The worker process, if an environment variable gives the number of runs; as a test the function does nothing.
+/// The worker process runs this function with an environment variable that gives the number of runs. In a usual test run, this function does nothing.
 #[test]
 fn worker() {
     let (Some(runs), Some(seed)) = (number(RUNS), number(SEED)) else { return };

@@ -14,10 +14,10 @@ pub(crate) enum Actor {
 pub(crate) enum Acl {
     /// Both actors may do everything.
     Both,
-    /// Alice may do everything, Bob does not see the entry; `OnlyBob` is the reverse.
+    /// Alice may do everything, and Bob does not see the entry. `OnlyBob` is the reverse.
     OnlyAlice,
     OnlyBob,
-    /// Alice may read the entry, Bob may do everything; `BobReads` is the reverse.
+    /// Alice may read the entry, and Bob may do everything. `BobReads` is the reverse.
     AliceReads,
     BobReads,
     /// Both may do everything with the entry, but nothing with new entries in it.
@@ -230,7 +230,7 @@ impl Tree {
 
     /// Whether a lock prevents an entry from being created, replaced or removed. All locks have depth 0.
     fn is_locked(&self, path: &str, by: Actor) -> bool {
-        // Requests bring no lock token, so the actor's own lock counts as well.
+        // The requests contain no lock token, so a lock of the actor itself also prevents the change.
         let _ = by;
         let locked = |path: &str| self.0.get(path).is_some_and(|thing| thing.lock.is_some());
         locked(path) || locked(parent(path))

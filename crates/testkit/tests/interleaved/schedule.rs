@@ -1,5 +1,5 @@
-//! Decides which of two threads continues: each stops at every system call, and at a call that reaches files the scheduler may switch to the other
-//! thread.
+//! Decides which of two threads continues. Each thread stops at every system call. At a call that reaches files, the scheduler may switch to the
+//! other thread.
 
 use crate::world::Dice;
 use nix::sys::ptrace::{self, Options};

@@ -117,7 +117,7 @@ impl Holder {
         }
     }
 
-    /// Derives a credential from a session: a request that is likely to succeed.
+    /// Sends a request that derives a credential from a session. The request is likely to succeed.
     async fn derive(
         &mut self,
         world: &World,

@@ -1,4 +1,4 @@
-//! Requests to the HTTP face, in process, as the listener handles a request after reading it.
+//! Sends requests to the HTTP face in process, as the listener does after it has read a request.
 
 use bytes::Bytes;
 use enfilade_faces::{Faces, Router};

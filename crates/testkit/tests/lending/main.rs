@@ -1,6 +1,6 @@
-//! Delegation, on the HTTP face. A user with a lent credential derives chains of five and more credentials, and calls every route of Identity v3 and
-//! of the Proxmox API with random values. After each change, no right, account or credential may exceed the rights that were lent first. After the
-//! first lent credential has ended, no derived credential may work.
+//! Delegation, on the HTTP face. A user with a lent credential derives chains of five and more credentials. The user calls every route of Identity v3
+//! and of the Proxmox API with random values. After each change, no right, account or credential may exceed the rights that were lent first. After
+//! the first lent credential has ended, no derived credential may work.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]

@@ -83,7 +83,7 @@ impl Way {
     }
 }
 
-/// A consumer signs a login with an access token (RFC 5849).
+/// Logs in as a consumer, with a request that the consumer signs with an access token (RFC 5849).
 async fn by_access(
     world: &World,
     consumer: &(String, String),
@@ -117,7 +117,8 @@ async fn by_access(
     world.http.ask(&Shown::Signed(header), "POST", "/v3/auth/tokens", &body).await.subject
 }
 
-/// A service passes on a request that was signed with an EC2 key, and requests a session for the owner of the key (AWS Signature Version 2).
+/// Logs in as a service that received a request with an EC2 signature (AWS Signature Version 2). The service requests a session for the owner of the
+/// EC2 key.
 async fn by_key(world: &World, access: &str, secret: &str) -> Option<String> {
     use base64::Engine as _;
     let date = to_rfc3339(world.now());

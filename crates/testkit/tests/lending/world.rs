@@ -382,7 +382,7 @@ impl World {
                     powers.fixed.insert((Table::Grants as u8, at), Vec::new());
                 }
                 for (key, row) in view.list::<enfilade_facts::tables::Assignment>(&[])? {
-                    // Users may give their own tokens their own rights.
+                    // A user may give the user's own tokens the user's own rights.
                     if matches!(&key.who, Who::Token(id) if mallorys.contains(id)) {
                         continue;
                     }
@@ -414,7 +414,7 @@ struct Powers {
     blobs: BTreeMap<BlobId, Blob>,
 }
 
-/// Credentials of alice and bob that are never lent.
+/// Creates credentials of alice and bob that are never lent.
 fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: ProjectId) {
     let ctx = house.change_context();
     for (name, n) in [("alice", 1), ("bob", 2)] {
@@ -446,7 +446,7 @@ pub(crate) fn id_of_access(access: &str) -> BlobId {
     id
 }
 
-/// An access token of a consumer, with which Alice lends a role.
+/// Creates an access token of a consumer, with which Alice lends a role.
 fn lend_access(
     (house, alice, a): (&TestHouse, UserId, ProjectId),
     role: &str,

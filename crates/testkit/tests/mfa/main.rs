@@ -36,7 +36,7 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     answer.token();
     assert_eq!(answer.body["token"]["methods"], json!(["password", "totp"]));
     world.login(&both, &passcode).await.is_refused();
-    // A passcode of a step before the used step is refused.
+    // A passcode of a time step before the step of the used passcode is refused.
     world.login(&both, &world.passcode(-1)).await.is_refused();
     // The used passcode is refused in the next step, too. If the passcode had not been used, it would still be accepted in this step.
     world.wait(1);

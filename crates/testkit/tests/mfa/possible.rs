@@ -65,7 +65,7 @@ async fn the_reason_why_a_passcode_is_refused_is_logged() {
     assert!(why.contains("changed or deleted"), "{why}");
 }
 
-/// `user list` and `enfilade doctor` show the reason.
+/// `user list` and `enfilade doctor` show the reason why a user cannot log in.
 #[tokio::test]
 async fn a_user_can_log_in_if_some_login_gives_all_rights_of_the_user() {
     let mut world = World::new().await;

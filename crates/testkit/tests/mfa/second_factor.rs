@@ -59,7 +59,7 @@ async fn the_password_alone_is_refused_everywhere_and_the_code_lets_in() {
     let before = world.login(&["password"], "").await.token();
     assert_eq!(ticket().await.status, 200);
     let enrolled = enrol(&world);
-    // The sessions before the set-up have ended: the password was enough for them.
+    // The sessions before the set-up have ended, because the password was enough for these sessions.
     assert!(world.house.come_in_by(before.as_bytes()).is_err());
     let why = world.house.come_in(secret_ask("pw")).await.map(drop).unwrap_err();
     assert!(why.code() == "ID29" && why.to_string().contains("use an API token"), "{why}");
@@ -190,7 +190,7 @@ async fn an_administrator_resets_it_and_nothing_else_ends() {
     world.house.come_in_by(token.as_bytes()).unwrap();
     world.house.come_in(secret_ask("pw")).await.unwrap();
     assert_eq!(world.house.facts().read(activities).unwrap().unwrap(), before);
-    // A code that was checked before the reset does not count after it, also for another second factor.
+    // A code that was checked before the reset does not count after the reset, not even when the user has set up a second factor again.
     assert!(enfilade_admin::keystone::use_passcode(&ctx, &waiting).is_err());
     let again = enrol(&world);
     let why = enfilade_admin::keystone::use_passcode(&ctx, &waiting).unwrap_err();
@@ -222,7 +222,7 @@ async fn a_new_password_needs_the_code_and_the_record_goes_with_the_user() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// `user list` and `enfilade doctor` count a user with a second factor as one who can log in.
+/// `user list` and `enfilade doctor` count a user with a second factor as a user who can log in.
 #[tokio::test]
 async fn a_user_with_a_second_factor_can_log_in() {
     let world = World::new().await;

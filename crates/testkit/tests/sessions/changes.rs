@@ -63,7 +63,8 @@ impl World {
                 }
             }
             10 => {
-                // A disabled user is always enabled. An enabled user is disabled in one of five cases, and often enabled again at once.
+                // If the user is disabled, the user is enabled. An enabled user is disabled in one of five cases, and in half of these cases enabled
+                // again at once.
                 let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
                 self.enable_user(user, enabled);
                 if !enabled && dice.roll(2) == 0 {

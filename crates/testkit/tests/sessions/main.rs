@@ -63,8 +63,7 @@ struct World {
     wall: i64,
     ring: Vec<u32>,
     tokens: Vec<Token>,
-    /// The number of sessions with an issue time later than the clock, because a mark was set in the present second, or because the clock was set
-    /// back.
+    /// The number of sessions with an issue time later than the clock. The reason is a mark in the present second, or a clock that was set back.
     later: u64,
 }
 
@@ -176,7 +175,8 @@ impl World {
         KeyRing::new(&keys).unwrap()
     }
 
-    /// Key 0 becomes the highest, a new key 0 is created, and the lowest other key is deleted.
+    /// Key 0 gets a number above all others, and a new key 0 is created. If there are too many keys, the key with the lowest number above 0 is
+    /// deleted.
     fn rotate(&mut self) {
         // In this test, the bytes of a key follow from its number. In Keystone, the old key 0 keeps its bytes under its new number.
         let next = self.ring.iter().max().unwrap() + 1;
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Issues a session; the outcome must equal the model's.
+    /// Issues a session. The outcome must equal the outcome of the model.
     async fn issue(&mut self, visit: Visit, parent: Option<Token>, mut token: Token, wanted: Wanted) {
         let mut visit = visit;
         token.key = *self.ring.iter().max().unwrap();
@@ -484,7 +484,7 @@ impl World {
             let token = self.tokens[dice.roll(self.tokens.len())].clone();
             self.check(&token);
         }
-        // Tokens that expired long ago are dropped, and few are kept, so that events interact.
+        // Drops expired tokens, and keeps only few tokens, so that the events often concern known tokens.
         if self.tokens.len() > 40 {
             self.tokens.iter().for_each(|token| self.check(token));
             let now = self.now();

@@ -82,7 +82,7 @@ fn what_is_no_import_of_the_other_is_left_alone() {
         ("", "pub(in crate::b) fn f() {}\n"),
         ("struct Own;\n", "use crate::Own;\n"),
         ("use other::B;\n", "use crate::B;\n"),
-        // A path of the file's own items, and names that only look alike.
+        // In these cases, the paths lead to items of the same file, or the names only look like names of modules.
         ("", "mod b {\n    pub struct B;\n}\nuse b::B;\n"),
         ("", "fn f(b: u8) {\n    b.c(b);\n}\n"),
     ] {

@@ -118,7 +118,8 @@ fn users_groups_members_and_roles_that_were_removed_here_stay_removed() {
     let report = import(&house, &with_chef, true);
     let chef = report.last().unwrap();
     assert!(chef.differs.as_ref().is_some_and(|differs| differs.contains("washer")), "{chef:?}");
-    // The group is deleted with its members and roles. They are not imported again, because the group that they belong to does not exist.
+    // The group is deleted with its members and roles. The members and roles are not imported again, because the group that they belong to does not
+    // exist.
     admin::delete::<Group>(&ctx, &CREW).unwrap();
     let report = import(&house, &things, false);
     assert_eq!(report[7].left_out.as_deref(), Some(DELETED), "{report:?}");
