@@ -8,14 +8,14 @@ use rustls::server::ClientHello;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
-    /// The address to which the client connected; `None` if the client sent a name. Clients send no name if the host of the URL is an IP address.
+    /// The address to which the client connected; `None` if the client sent a name. A client sends no name if the host of its URL is an IP address.
     pub(crate) address: Option<String>,
     pub(crate) takes_ecdsa: bool,
     pub(crate) takes_rsa: bool,
 }
 
 impl Ask {
-    /// Asks for the server name `name`, for a client that accepts every kind of key. Names are compared in lower case, without a final dot.
+    /// Asks about the server name `name`, for a client that accepts every kind of key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
         Ask { name, address: None, takes_ecdsa: true, takes_rsa: true }

@@ -1,5 +1,5 @@
-//! A whole certificate file: the chain and the key. The first handshake that needs the file reads it. A verification of all files in the background
-//! reads the file, too.
+//! A whole certificate file: the chain and the key. The first handshake that needs the file reads the file. The verification in the background also
+//! reads all files.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject, pem_fault};
@@ -32,8 +32,8 @@ pub struct Parts<'p> {
 }
 
 impl Bundle {
-    /// Reads a PEM file: the leaf, and after the leaf its intermediates. The private key is in the same file or in the `.key` file. If there are no
-    /// intermediates, the known issuers are added. `now` is in seconds since the epoch.
+    /// Reads a PEM file: the leaf, and after the leaf its intermediates. The private key is in the same file or in the `.key` file. If the file
+    /// contains no intermediates, this function adds the known issuers. `now` is in seconds since the epoch.
     ///
     /// # Errors
     /// When a part is missing or cannot be parsed, or the key does not belong to the certificate.
@@ -99,7 +99,7 @@ impl Bundle {
 pub const WITHOUT_KEY: &str =
     "the file contains no private key, and there is no `.key` file next to the file";
 
-/// Why the private key of a bundle, or of the `.key` file next to it, cannot be read.
+/// Returns the reason why the private key of a bundle, or of the `.key` file next to the bundle, cannot be read.
 fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
     if is_encrypted(pem) && is_key_file {
         return "the key is encrypted: run `openssl pkey -in NAME.pem.key -out NAME.new`, which writes the key without its passphrase to NAME.new; \
@@ -122,10 +122,10 @@ fn is_encrypted(pem: &[u8]) -> bool {
     pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED)
 }
 
-/// This word is in the PEM label of an encrypted key, and in the header `Proc-Type: 4,ENCRYPTED` of OpenSSL's traditional form.
+/// This word is in the PEM label of an encrypted key. In OpenSSL's traditional form, the word is in the header `Proc-Type: 4,ENCRYPTED`.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-/// The header of a key in OpenSSL's former encrypted form, which `certs add` does not read.
+/// The header of a key that is encrypted in OpenSSL's traditional form. `enfilade certs add` does not read such a key.
 const FORMER: &[u8] = b"Proc-Type:";
 
 fn unfit(why: rustls::Error) -> String {
@@ -213,7 +213,7 @@ mod tests {
                 None,
                 "the file contains no private key, and there is no `.key` file next to the file",
             ),
-            // OpenSSL's former form of an encrypted key: its headers are not base64.
+            // A key that is encrypted in OpenSSL's traditional form. Its headers are not base64.
             (
                 format!(
                     "{one}-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"

@@ -62,9 +62,9 @@ pub struct Options {
 pub struct CrtList {
     /// The lines in their order.
     pub lines: Vec<Line>,
-    /// Lines that cannot be applied, with the reason.
+    /// The numbers of the lines that cannot be applied, each with the reason.
     pub bad: Vec<(u32, String)>,
-    /// Lines that are applied, but may not have the effect that their author expects.
+    /// The numbers of the lines that are applied, but may not have the effect that their author expects. Each number has a warning.
     pub warnings: Vec<(u32, String)>,
 }
 

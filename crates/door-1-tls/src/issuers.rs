@@ -45,7 +45,8 @@ impl Issuers {
         }
     }
 
-    /// Returns the same chain. Every certificate after the leaf is a certificate of an authority, and its bytes are shared with other chains.
+    /// Returns an equal chain that uses less memory. Every certificate after the leaf is a certificate of an authority, and its bytes are shared with
+    /// other chains.
     pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         let mut chain = chain.into_iter();
         chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()
@@ -65,8 +66,8 @@ impl Issuers {
         CertificateDer::from(kept)
     }
 
-    /// If the chain consists of a leaf only, adds the known certificates of its issuers. The root, which is self-signed, is left out, because clients
-    /// have it.
+    /// If the chain consists of a leaf only, adds the known certificates of its issuers. The self-signed root is left out, because clients have the
+    /// root.
     pub(crate) fn complete(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
         if self.known.is_empty() || chain.len() != 1 {
             return chain;

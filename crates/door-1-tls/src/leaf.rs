@@ -1,8 +1,8 @@
 //! Reads the fields of a certificate that are needed before the first handshake: its names, its validity and its kind of key. Only the first
 //! certificate of the PEM is decoded, and only these fields are parsed. The first handshake reads everything else.
 //!
-//! Tests compare these fields with the fields that a full parser finds (`x509-parser`). If the length of a DER value exceeds the value that contains
-//! it, the certificate cannot be read.
+//! Tests compare these fields with the fields that a full parser finds (`x509-parser`). If a DER value is longer than the value that contains it, the
+//! certificate cannot be read.
 
 use core::net::IpAddr;
 use enfilade_facts::vocabulary::days_of;
@@ -12,8 +12,8 @@ use std::io::BufRead as _;
 /// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The names of the certificate, in lower case, each once: the DNS names and IP addresses in its alternative names, and the common names that can
-    /// be server names.
+    /// The names of the certificate, in lower case, each once. They are the DNS names and IP addresses in its alternative names, and the common names
+    /// that can be server names.
     pub names: Vec<String>,
     /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
@@ -286,7 +286,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// A readable text for an error of the PEM library. The library's own text shows the bytes of a damaged line as numbers.
+/// A readable text for an error of the PEM library. The text of the library itself shows the bytes of a damaged line as numbers.
 pub(crate) fn pem_fault(why: &pem::Error) -> String {
     match why {
         pem::Error::MissingSectionEnd { .. } => "a PEM block has no end; is the file truncated?".to_owned(),
@@ -353,7 +353,7 @@ fn walk(der: &[u8]) -> Option<(Leaf, bool)> {
     while !rest.0.is_empty() {
         match rest.next()? {
             (tag::EXTENSIONS, inside) => alternative_names(inside, &mut names)?,
-            // These are unique ids of the issuer and the subject, which are not used.
+            // These fields are unique ids of the issuer and the subject. The server does not use them.
             (0x81 | 0x82, _) => {}
             _ => return None,
         }
@@ -552,8 +552,8 @@ mod tests {
         }
     }
 
-    /// Random bits of a certificate are flipped, and random bytes are removed and inserted. The parser does not panic. If a full parser accepts the
-    /// certificate, too, this parser finds only names that the full parser finds.
+    /// Random bits of a certificate are flipped, and random bytes are removed and inserted. The parser does not panic. If a full parser also accepts
+    /// the certificate, this parser finds only names that the full parser finds.
     #[test]
     fn damaged_certificates_are_read_as_a_full_parser_reads_them_or_not_at_all() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);

@@ -1,6 +1,6 @@
 //! TLS between the members of a fleet. Each process makes a key and a certificate when it starts, and registers the fingerprint of the certificate in
-//! the fleet. No authority signs these certificates. Instead, a process compares the fingerprint of the other certificate with the registered
-//! fingerprint. The handshake proves that the other process has the key.
+//! the fleet. No authority signs these certificates. Instead, a process compares the fingerprint of the other process's certificate with the
+//! registered fingerprint. The handshake proves that the other process has the key.
 
 use crate::fingerprint::of as fingerprint_of;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -114,7 +114,7 @@ impl Peer {
     }
 }
 
-/// Only TLS 1.3 is offered, so no signature of TLS 1.2 is ever verified.
+/// The error for a signature of TLS 1.2. Both sides offer only TLS 1.3, so this error never occurs.
 fn no_tls12() -> Error {
     Error::General("members use TLS 1.3".to_owned())
 }

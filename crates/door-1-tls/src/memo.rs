@@ -1,8 +1,8 @@
 //! Keeps a bounded number of parsed certificates and keys that recent handshakes needed.
 //!
-//! When the memo is full and a new entry is added, the entries are examined in order. An entry that was used since its last examination stays. The
-//! first entry that was not used is dropped. So if a client asks once for each of many thousand names, the client displaces only its own entries, and
-//! the entries that other clients use stay.
+//! When the memo is full and a new entry is added, the memo examines the entries in order. An entry that was used since its last examination stays.
+//! The first entry that was not used since its last examination is dropped. So if a client asks once for each of many thousand names, it displaces
+//! only its own entries. The entries that other clients use stay.
 
 use crate::permit::TlsPermit;
 use crate::ready::Ready;
@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Parsed certificate files with their private keys, by path, version and policy.
+/// The parsed certificate files with their private keys. An entry is found by path, version and policy.
 pub struct KeyMemo {
     hot: RwLock<Hot>,
     most: usize,

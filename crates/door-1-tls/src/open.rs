@@ -7,12 +7,12 @@ use crate::refuse::Refusal;
 use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
-/// Chooses the certificate for the name in the ClientHello: if possible one that has the name and a kind of key that the client accepts. If no
-/// certificate has the name, the default certificate is chosen, so that a handshake does not reveal which names the server has. If the client sent no
-/// name, the address to which it connected is used as the name, except under strict rules and under [`Match::Haproxy`].
+/// Chooses the certificate for the name in the ClientHello. If possible, the certificate has this name and a kind of key that the client accepts. If
+/// no certificate has the name, the default certificate is chosen, so that a handshake does not reveal which names the server has. If the client sent
+/// no name, the address to which it connected is used as the name, except under strict rules and under [`Match::Haproxy`].
 ///
 /// # Errors
-/// When there is no certificate; under strict rules also when no certificate has the name.
+/// When there is no certificate. Under strict rules, also when no certificate has the name.
 pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
     let rules = view.rules();
     let address = ask.address.as_deref().filter(|_| !rules.strict && rules.matching == Match::ExactFirst);
@@ -27,9 +27,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 }
 
 impl TlsPermit {
-    /// Whether a request for this host is allowed on the connection: the policy of the host must be the policy under which the handshake was made.
-    /// Otherwise, a client could connect to a name with a policy that requires no client certificate, and then request a host with a policy that
-    /// requires a client certificate.
+    /// Whether a request for this host is allowed on the connection. The policy of the host must be the policy of the connection. Without this rule,
+    /// a client could connect to a name whose policy requires no client certificate. It could then request a host whose policy requires one.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();
@@ -64,7 +63,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// Returns `self`. For each kind of key for which `self` has no file, the file of `other` is used.
+    /// Returns the files of `self`. If `self` has no file for a kind of key, the file of `other` takes its place.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(of(Rules { matching: Match::Haproxy, ..Rules::default() }, None, "192.0.2.7"), is("1"));
     }
 
-    /// As in HAProxy, the names in a crt-list replace the names of the certificates, and the order of the lines replaces the order of the paths.
+    /// The names in a crt-list replace the names of the certificates. The order of its lines replaces the order of the paths. HAProxy does the same.
     #[test]
     fn the_choice_of_a_list() {
         let text = "/z.pem www.q.example *.q.example !no.q.example\n/y.pem\n/x.pem *\n/x.pem [ssl-min-ver TLSv1.3] two.example\n/w.pem www.q.example";

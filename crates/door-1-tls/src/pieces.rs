@@ -45,7 +45,7 @@ pub struct Joined {
 }
 
 impl Pieces {
-    /// Adds the certificates and keys of a file. If one of them cannot be added, none is added.
+    /// Adds the certificates and keys of a file. If any of them cannot be added, this function adds nothing.
     ///
     /// # Errors
     /// When the file is encrypted and the passphrase is missing or wrong, or when the file is in no known form.
@@ -228,7 +228,8 @@ impl Pieces {
 }
 
 const BEGIN: &[u8] = b"-----BEGIN ";
-/// The first line in the PEM block of a key that is encrypted in OpenSSL's traditional form (RFC 1421), which was the default before version 1.0.
+/// The first line in the PEM block of a key that is encrypted in OpenSSL's traditional form (RFC 1421). This form was OpenSSL's default before
+/// version 1.0.
 const OLD_ENCRYPTION: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 const DAY: i64 = 24 * 3600;
 /// If a certificate expires within this number of days, the operator is warned.

@@ -55,7 +55,8 @@ impl Ready {
         }
     }
 
-    /// Whether the content that was read is still usable at the time `now`, in seconds since the epoch. If not, the file has to be read again.
+    /// Whether the content that was read is still usable at the time `now`, in seconds since the epoch. If it is not usable, the file has to be read
+    /// again.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

@@ -1,6 +1,6 @@
 //! Reads how long a certificate revocation list (RFC 5280 §5.1) is valid, and whether a trusted authority issued it. The server uses these fields to
-//! warn of a list that is expired or useless. The TLS library checks everything else. The library also refuses an expired list, but only when a
-//! client presents a certificate.
+//! warn of a list that is expired or useless. The TLS library checks everything else. The library also checks whether a list has expired, but only
+//! when a client presents a certificate.
 
 use crate::leaf::{Der, issuer_and_subject, tag, time};
 use rustls::pki_types::CertificateDer;

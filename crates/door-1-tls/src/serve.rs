@@ -12,7 +12,7 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The TLS configuration for the rest of the handshake. The certificate must contain the name that the permit is for. This function checks the
+    /// The TLS configuration for the rest of the handshake. The certificate must contain the server name in the permit. This function checks the
     /// name, because the certificate file may have changed after its names were read.
     ///
     /// # Errors

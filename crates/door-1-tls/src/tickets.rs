@@ -1,4 +1,4 @@
-//! TLS session tickets (RFC 8446 §4.6.1, RFC 5077). With a ticket a client resumes a TLS session, and no certificate is sent again.
+//! TLS session tickets (RFC 8446 §4.6.1, RFC 5077). With a ticket a client resumes a TLS session, and the server does not send a certificate again.
 //!
 //! A ticket is valid only under the policy under which it was issued, because the key that seals the ticket is derived from the policy. So a ticket
 //! that was issued under a weak policy cannot be used for a name with a stronger policy. When a policy changes, its earlier tickets become invalid.

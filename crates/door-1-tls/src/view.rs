@@ -1,9 +1,9 @@
 //! The index from names to certificate files, as an immutable snapshot. After a change of some files, a new snapshot is made. The new snapshot shares
 //! the unchanged parts with the previous snapshot.
 //!
-//! Instead of a name, the index stores the first 64 bits of the name's keyed digest, with the number of the file. This needs less memory than the
-//! names themselves, also for a million certificates with five names each. Two names can have the same digest, but a client that does not know the
-//! key cannot find two such names. When a handshake has loaded the file, the server also checks that the certificate contains the name itself.
+//! Instead of a name, the index stores the first 64 bits of the name's keyed digest, with the number of the file. The digests need less memory than
+//! the names. The server can have a million certificates with five names each. Two names can have the same digest, but a client that does not know
+//! the key cannot find two such names. When a handshake has loaded the file, the server also checks that the certificate contains the name itself.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -25,7 +25,7 @@ pub enum Match {
     /// A file with the name itself is preferred to a file with a wildcard that matches the name.
     #[default]
     ExactFirst,
-    /// As in HAProxy, the better kind of key is preferred: an ECDSA file with a matching wildcard is preferred to an RSA file with the name itself.
+    /// As in HAProxy, the better kind of key is preferred. So an ECDSA file with a matching wildcard is preferred to an RSA file with the exact name.
     Haproxy,
 }
 
@@ -43,10 +43,10 @@ pub struct Rules {
 pub struct CertificateFile {
     /// The path of the file. Without a crt-list, files are ordered by path, and the first file is the default.
     pub path: Box<str>,
-    /// The version number of the file's content. After each change of the file the number is different.
+    /// The version number of the file's content. Each change of the file changes this number.
     pub version: u64,
     /// The inode number, size, modification time and change time that the file had when it was verified. The field is set when the file is verified,
-    /// unless the file changed only shortly before. If a value of the file differs from this field, the file was changed.
+    /// unless the file had changed shortly before its verification. If a value of the file differs from this field, the file was changed.
     pub identity: OnceLock<[u64; 4]>,
     /// The first second in which the certificate is valid, since the epoch.
     pub not_before: i64,
@@ -116,7 +116,7 @@ impl Digest {
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// Returns the file as a line of a crt-list serves it: with `policy`, with the names that the line excludes, and with the names that the line
+    /// Returns the file as a line of a crt-list serves it. The file gets `policy`, the names that the line excludes, and the names that the line
     /// lists. If the line lists no names, the file keeps the names of its certificate.
     pub fn listed(&self, file: CertificateFile, line: &Line, policy: Arc<Policy>) -> CertificateFile {
         let digests = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
@@ -244,7 +244,7 @@ impl Certificates {
         }
     }
 
-    /// The same files under other rules.
+    /// A snapshot of the same files under other rules.
     #[must_use]
     pub fn under(&self, rules: Rules) -> Self {
         Certificates { rules, ..self.clone() }
@@ -329,8 +329,8 @@ impl CertificateFile {
         CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
     }
 
-    /// The fields of the file's leaf. If a crt-list lists the names of the file, the result has no names, because the names in the certificate are
-    /// then not stored.
+    /// The fields of the file's leaf. If a crt-list lists the names of the file, the result has no names: the index does not store the names in the
+    /// certificate.
     pub fn leaf(&self) -> DigestedLeaf {
         let CertificateFile { not_before, not_after, algorithm, .. } = *self;
         let names = if self.is_named() { Box::default() } else { self.names.clone() };
@@ -384,8 +384,8 @@ impl CertificateFile {
     }
 }
 
-/// Makes all parts of the index of names and paths, and counts the names. The work is divided among several cores: each core distributes the names of
-/// some of the files among the parts, and then sorts some of the parts.
+/// Makes all parts of the index of names and paths, and counts the names. Several cores share the work. Each core distributes the names of some of
+/// the files among the parts, and then sorts some of the parts.
 fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let names = files.iter().map(|file| file.names.len()).sum::<usize>();
     let cores = cores(names);

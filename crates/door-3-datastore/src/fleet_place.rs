@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The name that is used if it is not known which member serves a datastore. No member has this name.
+/// This name takes the place of a member's name if it is not known which member serves a datastore. No member has this name.
 pub const UNKNOWN: &str = "unknown";
 
-/// The files member of a fleet, as far as this machine knows the files member. The fleet follows the edited files of this member, and the member also
-/// serves the datastores without a home. A change of one clone is visible in all clones.
+/// The files member of a fleet, if this machine knows which member is the files member. The fleet follows the edited files of the files member. The
+/// files member also serves the datastores without a home. A change of one clone of this value is visible in all clones.
 #[derive(Clone, Debug)]
 pub struct FilesMember(Arc<Known>);
 

@@ -10,8 +10,8 @@ use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, Op
 use enfilade_facts::{Clocks, Mounts};
 use std::sync::Arc;
 
-/// Judges whether the datastore exists and is open for this kind of operation, at the record's revision and at this time. The operation must have
-/// entered the ledger before this call (`docs/freshness.md`, rule 5).
+/// Judges whether the datastore exists and is open for this kind of operation, at the revision of `record` and at the time `now`. The ledger must
+/// have counted the operation before this call (`docs/freshness.md`, rule 5).
 ///
 /// # Errors
 /// A [`Refusal`].
@@ -45,8 +45,8 @@ pub fn open(
     Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
-/// If a section is broken, its last valid record stays valid until the stale limit. After that, every operation is refused, because the valid content
-/// of the section is unknown.
+/// If a section of `datastore.cfg` is broken, its last valid record stays valid until the stale limit. After the stale limit, every operation is
+/// refused, because the intended content of the section is unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
         false => Ok(()),

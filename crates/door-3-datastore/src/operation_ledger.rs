@@ -20,8 +20,8 @@
 //!               words 2 to 4: the numbers of lookups, reads and writes since the process began
 //!               words 5 to 7: reserved
 //! ```
-//! Each place belongs to one name until the process ends. Each thread counts in its own shard, so that two threads in one datastore do not share a
-//! cache line.
+//! Each place belongs to the same name until the process ends. Each thread counts in its own shard, so that two threads in one datastore do not share
+//! a cache line.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -49,7 +49,7 @@ const NAME_WORDS: usize = 4;
 /// The number of words for one shard and place: a cache line.
 const SEAT_WORDS: usize = 8;
 
-/// The numbers that determine the offsets of the parts.
+/// The numbers that determine the offsets of the parts of a ledger.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     places: usize,
@@ -106,7 +106,7 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When the count last rose from zero, seconds since the epoch; the operations that run now may have begun later. 0 if no operation runs.
+    /// When the count last rose from zero, in seconds since the epoch; 0 if no operation runs. The operations that run now may have begun later.
     pub since: i64,
 }
 
@@ -146,8 +146,8 @@ pub struct Ledger {
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// The place where operations on a datastore are counted. After the first operation, the place is stored with the datastore, so that it is looked up
-/// only once.
+/// The place where operations on a datastore are counted. After the first operation, the place is stored with the datastore, so that the place is
+/// looked up only once.
 #[derive(Default)]
 pub struct LedgerSlot(AtomicU32);
 
@@ -231,7 +231,7 @@ impl Ledger {
         Ok(OperationGuard { shard, place, kind })
     }
 
-    /// The place of a name; assigned at the first call.
+    /// The place of a name. The first call for a name assigns the place.
     #[cold]
     fn find(&self, name: &DatastoreName, known: &LedgerSlot) -> Result<u32, Refusal> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -607,7 +607,7 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// If an operation judged the datastore before the operation is counted, the operation could miss the change, and the ledger would not show
+        /// Here the operation judges the datastore before the ledger counts it. So the operation can miss the change, and the ledger does not show
         /// it. This test shows that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]

@@ -48,7 +48,7 @@ pub enum Refusal {
         /// The problem.
         reason: String,
     },
-    /// The ledger has no place for another datastore. A place is kept until the server ends.
+    /// The ledger has no place for another datastore. A datastore keeps its place until the server ends.
     #[error(
         "the operation ledger is full: this server has served {0} datastores since its start; restart the server"
     )]

@@ -60,7 +60,8 @@ impl<H> Stores<H> {
     }
 }
 
-/// A simple hash without a key suffices, because names are short, and only users who may create datastores choose them.
+/// The number of the part that contains a datastore. A simple hash without a key suffices: names are short, and only users who may create datastores
+/// choose names.
 fn part_of(name: &DatastoreName) -> usize {
     let fnv = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = name.as_str().bytes().fold(0x811c_9dc5, fnv);

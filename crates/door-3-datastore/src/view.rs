@@ -13,8 +13,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// The datastore has no maintenance mode, no mount point and no error in its section. So only an error of `datastore.cfg` as a whole can close
-    /// the datastore.
+    /// Whether the datastore has no maintenance mode, no mount point and no error in its section. If this is true, only an error of `datastore.cfg`
+    /// as a whole can close the datastore.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
@@ -97,7 +97,8 @@ impl Record {
         self.store.as_ref()?.mount_point()
     }
 
-    /// The member of the fleet that serves the datastore, if this member is another machine; `None` also if the datastore does not exist.
+    /// The member of the fleet that serves the datastore, if this member is another machine. `None` if this machine serves the datastore, or the
+    /// datastore does not exist.
     pub fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         self.store.as_ref()?.elsewhere(place)
     }

@@ -1,7 +1,7 @@
 //! The account of the user: API tokens, sessions, the password and the second factor.
 //!
 //! - `tokens.rs` makes and deletes API tokens.
-//! - `sessions.rs` shows the browsers in which the user is signed in, and signs them out.
+//! - `sessions.rs` shows the browsers in which the user is signed in, and ends their sessions.
 //! - `password.rs` changes the password.
 //! - `second_factor.rs` sets up and removes the second factor.
 

@@ -46,7 +46,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, area: &str, action: &str) -> R
     }
 }
 
-/// The permit to see everything of a kind.
+/// The permit to see all records of a kind, such as all users.
 fn may_see(click: &mut Click<'_>, path: &str) -> Result<AdminPermit, Failure> {
     click.permit(path, Privileges::SYS_AUDIT, Lending::Reads, None)
 }

@@ -1,5 +1,5 @@
-//! The files that every page needs: the stylesheet, the script and the icon. Their URLs contain a digest of their content. So browsers may cache the
-//! files.
+//! The files that pages load: the stylesheet, the scripts and the icon. The URL of each file contains a digest of its content. So browsers may cache
+//! the files.
 
 use enfilade_faces::{Answer, Body};
 use enfilade_facts::vocabulary::to_hex;
@@ -8,7 +8,7 @@ use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::sync::LazyLock;
 
-/// A file.
+/// A file that pages load.
 pub(crate) struct Asset {
     /// The last segment of the URL of the file.
     name: String,

@@ -33,9 +33,9 @@ pub(crate) struct Click<'f> {
 /// The reason why an action failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// A door refused the action, or the request is invalid. The page of the failure replaces the page.
+    /// A door refused the action, or the request is invalid. The browser gets the page about the failure instead of the requested page.
     Failed(Failure),
-    /// The user can correct the error. The page shows this text above the form.
+    /// The user can correct the error. The page with the form shows this text above its content.
     Said(String),
 }
 
@@ -66,13 +66,13 @@ impl From<enfilade_admin::Error> for Trouble {
     }
 }
 
-/// A trouble with a text for the user.
+/// Makes a [`Trouble::Said`] with this text for the user.
 pub(crate) fn said(text: impl std::fmt::Display) -> Trouble {
     Trouble::Said(text.to_string())
 }
 
 impl Click<'_> {
-    /// Lets the next page show why an action failed. `says` makes a sentence of the refusal of a door.
+    /// Makes the next page show why an action failed. If a door refused the action, `says` returns a sentence about the refusal.
     pub(crate) fn failed(&mut self, trouble: Trouble, says: impl FnOnce(&Failure) -> String) {
         let why = match trouble {
             Trouble::Said(why) => why,
@@ -118,7 +118,7 @@ impl Click<'_> {
         self.visit.privileges(&path).is_ok_and(|(here, _)| here.covers(needed))
     }
 
-    /// The permit of door 4 to read or change something.
+    /// Asks door 4 for the permit to read or change records on a path.
     pub(crate) fn permit(
         &mut self,
         path: &str,
@@ -153,7 +153,7 @@ impl Click<'_> {
         self.page_with(status, section, title, content)
     }
 
-    /// As [`Click::page`], with another status.
+    /// Does the same as [`Click::page`], but with this status.
     pub(crate) fn page_with(
         &mut self,
         status: StatusCode,

@@ -1,7 +1,7 @@
-//! The page "Explain". It shows the answer of each of the five doors for a person, a right and a path, and the change that would give the right.
-//! Every user can ask about their own rights on objects that they can see. To ask about another person, or about any path, a user needs two
-//! privileges. With `Sys.Audit` on `/access`, the user may see the roles of everybody. With `Permissions.Modify` on the datastore, the user could
-//! take every right in the datastore anyway. The reason: the answer may name objects that are hidden from the user.
+//! The page "Explain". For a person, a right and a path, the page shows the answer of each of the five doors. It also shows which change would give
+//! the right. Every user can ask about their own rights on objects that they can see. The answer about another person, or about any path, may name
+//! objects that are hidden from the user. So the user needs two privileges for such a question. With `Sys.Audit` on `/access`, the user may see the
+//! roles of everybody. With `Permissions.Modify` on the datastore, the user could also assign themselves every right in the datastore.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -20,7 +20,7 @@ use enfilade_passage::{
 };
 use maud::{Markup, html};
 
-/// The rights that the form offers. For each right, the words that the page shows for it.
+/// The rights that the form offers, each with the words that the page shows for the right.
 const RIGHTS: [(&str, &str); 8] = [
     ("read", "read"),
     ("write", "write"),
@@ -43,7 +43,7 @@ pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreN
     may_review(&mut click.visit, datastore)
 }
 
-/// As [`may_ask_about_others`], but without a click: for a response that is already being sent. Door 2 is asked again, too.
+/// Makes the same check as [`may_ask_about_others`], for a response that is already being sent. This check also asks door 2 again.
 pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
     let datastore = format!("/datastore/{datastore}");
     for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {
@@ -83,7 +83,7 @@ impl Question {
     }
 }
 
-/// The page.
+/// Shows the page.
 pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let is_about_url = !click.asked("url").is_empty();
     let mut result = html! {};
@@ -260,7 +260,7 @@ fn verdict_of((permits, who, right, path): (bool, &Authid, AccessMask, &StorePat
     }
 }
 
-/// The five doors.
+/// The list of the five doors, each with its answer.
 fn doors(explanation: &Explanation) -> Markup {
     let of = |door: Door| explanation.doors.iter().find(|answer| answer.door == door);
     html! {
@@ -351,7 +351,7 @@ fn remedy_of(remedy: &Remedy, who: &str, datastore: Option<&DatastoreName>) -> M
     }
 }
 
-/// The page about the user's own rights on a file or folder.
+/// Shows the page about the user's own rights on a file or folder.
 pub(crate) async fn show_own(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
     let right = match click.asked("right") {
         "" => AccessMask::READ,

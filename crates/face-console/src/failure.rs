@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use maud::{Markup, html};
 
-/// The status and the reason, as in the other protocols.
+/// The status, the reason and the header `Retry-After` for a failure. They are the same as in the other protocols, except that 403 replaces 401.
 fn said(failure: &Failure, aim: Aim) -> (StatusCode, String, Option<HeaderValue>) {
     let plain = failed(failure, aim);
     let text = match plain.body() {
@@ -74,7 +74,7 @@ fn with_retry(mut answer: Answer, retry: Option<HeaderValue>) -> Answer {
     answer
 }
 
-/// The page of a failure, for a signed-in user. If the session has ended meanwhile, the response is a redirect to the page for signing in.
+/// The page about a failure, for a signed-in user. If the session has ended in the meantime, the response is a redirect to the page for signing in.
 pub(crate) fn page(mut click: Click<'_>, failure: Failure) -> Answer {
     click.trace.failed(&failure);
     let answer = if session::has_ended(&failure) {
@@ -89,7 +89,7 @@ pub(crate) fn page(mut click: Click<'_>, failure: Failure) -> Answer {
     answer
 }
 
-/// The page of a failure, for a browser that is not signed in.
+/// The response to a browser that is not signed in. If the request failed, the response is a page about the failure.
 pub(crate) fn outside(result: Result<Answer, Failure>, mut trace: Trace) -> Answer {
     let answer = result.unwrap_or_else(|failure| {
         trace.failed(&failure);
@@ -109,7 +109,7 @@ pub(crate) fn signed_out() -> Failure {
     IdentityRefusal::NoCredential.into()
 }
 
-/// The reason why an action failed, in one sentence above the form.
+/// The reason why an action failed, as text that the page shows above the form.
 pub(crate) fn sentence(failure: &Failure, aim: Aim) -> String {
     let (status, text, _) = said(failure, aim);
     let (title, what) = words(status);
@@ -121,7 +121,7 @@ pub(crate) fn sentence(failure: &Failure, aim: Aim) -> String {
     if is_bare { format!("{title}. {what}") } else { format!("{title}: {text}.") }
 }
 
-/// A line of text, for the script of the console.
+/// The response to the script of the console after a failure: a line of text.
 pub(crate) fn plain(failure: Failure, mut trace: Trace) -> Answer {
     trace.failed(&failure);
     let answer = plain_answer(&failure, Aim::File);
@@ -129,7 +129,7 @@ pub(crate) fn plain(failure: Failure, mut trace: Trace) -> Answer {
     answer
 }
 
-/// As [`plain`], but does not record the failure in an event.
+/// Makes the same response as [`plain`], but does not record the failure in an event.
 pub(crate) fn plain_answer(failure: &Failure, aim: Aim) -> Answer {
     let mut answer = failed(failure, aim);
     if answer.status() == StatusCode::UNAUTHORIZED {

@@ -1,7 +1,6 @@
 //! The files of a user.
 //!
-//! - `folder.rs` makes the page of a folder, and `file.rs` the page of a file. `change.rs` does the actions
-//!   of their forms.
+//! - `folder.rs` makes the page of a folder, and `file.rs` the page of a file. `change.rs` does the actions of the forms on both pages.
 //! - `content.rs` sends a file, and `zip.rs` sends a folder. `upload.rs` receives a file.
 //! - `search.rs` finds files by name. `search.rs` and `zip.rs` visit folders with `walk.rs`.
 

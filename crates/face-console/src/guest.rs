@@ -1,10 +1,12 @@
-//! The pages of links, for guests. A guest has no account and no session: the URL is the credential, and door 2 judges it for each request. The cookie
-//! of the console is not read here. So a person who is signed in sees the same pages as any other guest.
+//! The pages of links, for guests. A guest has no account and no session: the URL is the credential, and door 2 judges it for each request. The
+//! cookie of the console is not read here. So a person who is signed in sees the same pages as any other guest.
 //!
 //! - `show.rs` makes the pages, and `upload.rs` receives a file for a drop box.
-//! - A link that was never made, was ended, has expired or was used up gets the page of [`page::nothing`], like a place that the maker may not see.
-//! - One use of a link is one download of a file or of a folder, or one upload. Pages are no uses, because programs open URLs in messages to show a
-//!   preview. A download always contains the whole file. The use is counted before the first byte is sent, or before an uploaded file gets its name.
+//! - If a link was never made, was ended, has expired or was used up, the response is the page of [`page::nothing`]. The response is the same for a
+//!   place that the maker of the link may not see.
+//! - One use of a link is one download of a file or of a folder, or one upload. Opening a page is not a use, because programs open URLs in messages
+//!   to show a preview. A download always contains the whole file. The server counts the use before it sends the first byte, or before an uploaded
+//!   file gets its name.
 
 mod page;
 mod show;
@@ -174,7 +176,7 @@ fn finish(result: Result<Answer, Failure>, trace: Trace) -> Answer {
     }
 }
 
-/// Counts a use of the link, if the link has a limited number of uses. A use that cannot be counted is refused.
+/// Counts a use of the link, if the link has a limited number of uses. If the use cannot be counted, the request is refused.
 async fn count_use(guest: &Guest<'_>) -> Result<(), Failure> {
     let id = *guest.visit.identity().token().ok_or(IdentityRefusal::NoLink)?;
     let house = guest.faces.arc_house();
@@ -212,7 +214,7 @@ async fn archive(guest: Guest<'_>) -> Answer {
     page::guarded(zip::stream(opened, place, visit, (connection, trace)))
 }
 
-/// Checks the password that a guest entered. The browser gets a pass in a cookie.
+/// Checks the password that a guest entered. If the password is right, the browser gets a cookie that proves this.
 async fn enter(
     faces: &Faces,
     connection: &Connection,

@@ -5,8 +5,8 @@
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
 //! - `guest.rs` and its folder make the pages of links, for guests without an account.
-//! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and `review.rs` also
-//!   make pages.
+//! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and `review.rs`
+//!   also make pages.
 
 mod assets;
 mod icons;
@@ -78,7 +78,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // The script sent the request, and not a person who opens a page.
+            // Only the script sends requests with these methods. A person who opens a page does not.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }
@@ -101,8 +101,8 @@ fn has(headers: &HeaderMap, name: &str, values: &[&str]) -> bool {
     headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
 }
 
-/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. A link on another site
-/// must not start a download, because a download shows no page, and the user did not ask for it.
+/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. But a link on another site
+/// must not start a download. A download shows no page, and the user did not ask for the download.
 fn check_site(headers: &HeaderMap, is_download: bool) -> Result<(), RequestError> {
     let opens_page =
         has(headers, "sec-fetch-mode", &["navigate"]) && has(headers, "sec-fetch-dest", &["document"]);

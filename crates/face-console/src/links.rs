@@ -1,5 +1,5 @@
-//! Links with which the user shares files and folders: the form on the pages of files and folders, and the page with all links. The text of a new link
-//! is only in the response to the form.
+//! Links with which the user shares files and folders: the form on the pages of files and folders, and the page with all links. Only the response to
+//! the form that makes a link contains the text of the link.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -26,7 +26,7 @@ const LINKS_SHOWN: usize = 100;
 /// One megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;
 
-/// The permit to make or end links of the user. The user needs no privilege for this permit, but a lent credential does not get it.
+/// The permit to make or end links of the user. The user needs no privilege for this permit, but a lent credential does not get the permit.
 fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     let user = click.user();
     click.permit(PATH, Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
@@ -128,7 +128,7 @@ async fn made(click: &mut Click<'_>, place: &Place) -> Result<Answer, Trouble> {
     Ok(shown(click, place, &new, &link.text))
 }
 
-/// Checks that the user has the rights that the link lends. Without them, the link would open nothing.
+/// Checks that the user has the rights that the link lends. Without these rights, the link would open nothing.
 fn may_share(visit: Visit, place: &LinkPlace) -> Result<(), Refusal> {
     let kind = match place.rights {
         LinkRights::Read => OperationKind::Read,
@@ -138,7 +138,7 @@ fn may_share(visit: Visit, place: &LinkPlace) -> Result<(), Refusal> {
     match place.rights {
         LinkRights::Read => stay.find(&place.path, AccessMask::READ_DATA, Blocking).map(drop),
         LinkRights::Drop => {
-            // The page shows the folder, so the user sees it.
+            // The user must see the folder, because the page of a drop box shows the name of the folder.
             stay.find(&place.path, AccessMask::NONE, Blocking)?;
             stay.may_add_files(&place.path)
         }

@@ -50,8 +50,8 @@ pub(crate) enum Notice {
     },
 }
 
-/// The messages about actions that were done. Each message has a key, which is in the URL of the next page. The URL contains only the key. So a link
-/// cannot make a page show another text.
+/// The messages about actions that were done. The URL of the next page contains only the key of a message. So a link cannot make a page show another
+/// text.
 const DONE: [(&str, &str); 14] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
@@ -76,7 +76,7 @@ impl Notice {
     }
 }
 
-/// Text as a whole HTML page, with the headers of every page of the console.
+/// The response with this HTML page and the headers of every page of the console.
 pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
     let mut answer = Response::new(Body::from(html.into_string()));
     *answer.status_mut() = status;
@@ -85,8 +85,8 @@ pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
     guarded(answer)
 }
 
-/// Adds the headers that every response of the console has. The headers say that no cache may store the response, that the browser must not guess its
-/// type, and that no page of another site can use it.
+/// Adds the headers that every response of the console has. The headers forbid caches to store the response, and the browser to guess the type of the
+/// response. They also forbid pages of other sites to use the response.
 pub(crate) fn guarded(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     for (name, value) in [
@@ -190,7 +190,7 @@ pub(crate) fn outside(status: StatusCode, title: &str, content: &Markup) -> Answ
     answer(status, document(title, Some("sign-in"), &body))
 }
 
-/// The class of the pages of links.
+/// The CSS class of the pages of links.
 const GUEST: &str = "guest";
 
 /// A page of a link, for a guest.
@@ -204,7 +204,7 @@ pub(crate) fn guest(status: StatusCode, title: &str, content: &Markup) -> Answer
     answer(status, document(title, Some(GUEST), &body))
 }
 
-/// The hidden field of every form.
+/// The hidden field that every form contains: the token against forged requests.
 pub(crate) fn csrf_field(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
@@ -249,7 +249,7 @@ pub(crate) fn time(unix_seconds: i64) -> Markup {
     html! { time.nowrap datetime=(text) { (short) " UTC" } }
 }
 
-/// A point in time. The value 0 is shown as `never`.
+/// A point in time. The page shows the value 0 as `never`.
 pub(crate) fn time_or_never(unix_seconds: i64) -> Markup {
     if unix_seconds == 0 {
         html! { span.weak { "never" } }

@@ -56,7 +56,7 @@ impl Place {
         if self.path.is_root() { self.datastore.as_str() } else { self.path.name() }
     }
 
-    /// A command of curl that uses the place over WebDAV.
+    /// A curl command that accesses the place over WebDAV.
     pub(crate) fn curl(&self, user: &str, arguments: &str) -> String {
         let mut url = format!("https://HOST/dav/{}", self.datastore);
         for name in self.path.names() {

@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The interval at which the doors are asked again while the client is slow.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Every user who can log in.
+/// Every user who is enabled and has not expired.
 fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     let now = faces.house().now().unix_seconds;
     let users = enfilade_admin::list_users(faces.house().source()).map_err(failure_of_change)?;
@@ -34,13 +34,13 @@ fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     Ok(may_come.filter_map(|user| user.userid.parse().ok()).collect())
 }
 
-/// A person who may read the object, and the last rule that decided.
+/// A person who may read the object, and the last step of the decision.
 struct Reader {
     who: Authid,
     by: String,
 }
 
-/// The page.
+/// Shows the page.
 pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
     may_ask_about_others(click, &place.datastore)?;
     let (faces, at) = (click.faces.clone(), place.clone());
@@ -138,7 +138,7 @@ impl<'s> Writing<'s> {
         Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender, visit, datastore }
     }
 
-    /// Adds the lines of an object. Returns `Break` if the client does not read any more.
+    /// Adds the lines about an object. Returns `Break` if the response must end.
     fn write(&mut self, object: &Reviewed<'_>) -> ControlFlow<()> {
         let path = quoted(&object.path.to_string());
         let kind = if object.kind == NodeKind::File { "file" } else { "directory" };
@@ -149,7 +149,7 @@ impl<'s> Writing<'s> {
         if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
     }
 
-    /// Sends the lines. While the client is slow, this function asks once a second whether the user may still review.
+    /// Sends the lines. While the client is slow, this function asks the doors once a second whether the user may still review.
     fn send(&mut self) -> ControlFlow<()> {
         let runtime = tokio::runtime::Handle::current();
         loop {

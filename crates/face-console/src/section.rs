@@ -1,5 +1,5 @@
 //! The sections of the console. A section of the administration is shown only to users with the privilege that the calls of the section need. Each
-//! page asks door 4 again.
+//! page also asks door 4 itself.
 
 use crate::icons::Icon;
 use enfilade_facts::vocabulary::Privileges;
@@ -48,7 +48,7 @@ impl Section {
         self.row().2
     }
 
-    /// The path on which the section needs a privilege, and the privilege; `None` if every user may open it.
+    /// The path on which the section needs a privilege, and the privilege; `None` if every user may open the section.
     pub(crate) fn needs(self) -> Option<(&'static str, Privileges)> {
         self.row().3
     }

@@ -1,5 +1,5 @@
-//! Signing in to the console, and signing out. The cookie names a session with the console as audience. The cookie is not a credential at any other
-//! place. The token against forged forms is a digest of the cookie. So the token is bound to the session, and needs no storage.
+//! Signing in to the console, and signing out. The cookie proves a session with the console as audience, so only the console accepts the cookie. The
+//! token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
 
 use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};
@@ -21,8 +21,8 @@ use maud::{Markup, html};
 /// The page for signing in.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
-/// Whether the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. Without TLS, a proxy in front of
-/// the server may have removed TLS, so forms of `https` pages are accepted, too.
+/// Checks that the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. Without TLS, a proxy in front
+/// of the server may have removed TLS, so forms of `https` pages are accepted, too.
 pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(), RequestError> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = head.uri.authority().map(hyper::http::uri::Authority::as_str).or(host);
@@ -157,14 +157,15 @@ pub(crate) async fn sign_in(
     }
 }
 
-/// The result of a form of the page for signing in.
+/// The result of a form for signing in that was accepted.
 enum Issued {
     Session(Box<Session>),
     /// The password is right, and the account needs a code. The text is the receipt for the password.
     NeedsCode(String),
 }
 
-/// Issues a session for the console. The user needs a password, and a code if the account needs one. No token, ticket or other session is accepted.
+/// Issues a session for the console. The form must contain a password, and also a code if the account needs one. No token, ticket or other session is
+/// accepted.
 async fn issue(
     faces: &Faces,
     connection: &Connection,

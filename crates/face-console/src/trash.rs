@@ -1,5 +1,5 @@
-//! The trash of a datastore: what the user deleted in the console. The user can restore an item, also under another path, and can delete it for good.
-//! An administrator of the datastore can open the page with the items of all users.
+//! The trash of a datastore: the files and folders that the user deleted in the console. The user can restore an item to its former path or to
+//! another path, and can delete an item for good. An administrator of the datastore can open the page with the items of all users.
 
 use crate::click::{Click, Trouble, said};
 use crate::failure::sentence;
@@ -27,8 +27,8 @@ pub(crate) fn url_of(datastore: &DatastoreName) -> String {
     format!("/console/trash/{datastore}/")
 }
 
-/// The message about items that were moved to the trash, if the query names such items. A link can name only items of the user, and the user has to
-/// press the button to restore them.
+/// The message about items that were moved to the trash, if the query names such items. Even a link from another person can name only items of the
+/// user, and the items are restored only if the user presses the button.
 pub(crate) fn moved(click: &Click<'_>, datastore: &DatastoreName) -> Option<Notice> {
     if click.asked("done") != "trashed" {
         return None;
@@ -39,7 +39,7 @@ pub(crate) fn moved(click: &Click<'_>, datastore: &DatastoreName) -> Option<Noti
     are_items.then(|| Notice::Trashed { url: url_of(datastore), names })
 }
 
-/// The page on which the user chooses a datastore. If there is only one, the browser opens its trash.
+/// The page on which the user chooses a datastore. If there is only one datastore, the browser opens its trash at once.
 pub(crate) async fn choose(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let visit = click.visit.clone();
     let mut names = blocking(click.visit.share(), move || visit.stores()).await?;
@@ -229,7 +229,7 @@ fn is_absent_or_hidden(refusal: &Refusal) -> bool {
     }
 }
 
-/// Works in a datastore, until the time limit for trees, or until the browser has disconnected.
+/// Does work in a datastore. The work ends at the time limit for trees, or when the browser has disconnected.
 async fn work<R: Send + 'static>(
     click: &Click<'_>,
     place: &Place,
@@ -275,7 +275,7 @@ async fn undo(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
 }
 
 fn item(click: &Click<'_>) -> Result<ItemId, Trouble> {
-    // A text that is no id is answered like an item that does not exist.
+    // If the text is no id, the answer is the same as for an item that does not exist.
     let absent = || Refusal::Content(ContentRefusal::Absent(String::new()));
     click.field("item").parse().map_err(|()| absent().into())
 }

@@ -1,4 +1,5 @@
-//! The AuthZEN Authorization API 1.0 (OpenID Foundation, final 2026-01-11): a service that has authenticated a user itself asks what the user may do.
+//! The AuthZEN Authorization API 1.0 (OpenID Foundation, final 2026-01-11): a service that has authenticated a user itself asks this server what the
+//! user may do.
 //!
 //! | in AuthZEN | here |
 //! |---|---|
@@ -7,8 +8,8 @@
 //! | resource `{"type": "url", "id": "https://wiki.example.com/pages/1"}` | the application of the host |
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |
 //!
-//! A subject, resource or action that is unknown here is denied, and not an error. `properties` and `context` are ignored: a decision rests on facts,
-//! not on claims of the asking service.
+//! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial. `properties` and `context` are
+//! ignored, because a decision depends on stored facts, not on claims of the asking service.
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
@@ -44,7 +45,7 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// An object that is ignored.
+/// A JSON object whose members are ignored.
 struct Object;
 
 impl<'de> Deserialize<'de> for Object {
@@ -103,7 +104,7 @@ struct Options {
     evaluations_semantic: Semantic,
 }
 
-/// Which questions of a batch are judged.
+/// Which answers to a batch the response contains: all answers, or only the answers up to the first denial or the first permit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Semantic {
@@ -120,7 +121,7 @@ struct PageAsk<'q> {
     limit: Option<usize>,
 }
 
-/// An error in the request. The service gets the error with the status 400.
+/// An error in the request. The asking service gets the text of the error, with the status 400.
 struct Wrong(&'static str);
 
 /// The subjects of the questions of a call. Most batches ask about few users, so each name is read only once.
@@ -307,7 +308,7 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
-        // A process that connects over the Unix socket counts as authenticated, too. So its connection also frees its slot.
+        // A process that connects over the Unix socket also counts as authenticated. So its connection also frees its slot.
         connection.anonymous.release();
         let asked = match body(request, faces).await {
             Ok(body) => question(body.as_ref()).and_then(|question| answer(faces, question)),
@@ -373,7 +374,7 @@ fn results(found: Vec<Value>, next: Option<String>) -> String {
         .to_string()
 }
 
-/// The maximum number of results, and the token of the page.
+/// The maximum number of results on the requested page, and the token of the page.
 fn page_of<'a>(question: &'a Question<'_>) -> Result<(usize, Option<&'a str>), Wrong> {
     let Some(page) = &question.page else { return Ok((RESULTS_MAX, None)) };
     match page.limit {
@@ -449,7 +450,8 @@ fn authid_of(subject: &Entity<'_>) -> Option<Authid> {
     }
 }
 
-/// The id of a user in a search result. The id does not contain the realm `local`, and can be used unchanged in a question.
+/// The id of a user in a search result. A service can use the id unchanged in a question. The id of a user in the realm `local` does not contain the
+/// realm, unless the name of the user contains `@`.
 fn shown(user: &Userid) -> String {
     match *user.realm() == Realm::local()
         && Userid::new(user.name(), Realm::local()).is_ok_and(|same| same == *user)

@@ -1,4 +1,4 @@
-//! Signing in with a browser. A cookie is sent only to the host that set it. So each application's host gets a cookie of its own:
+//! Signing in with a browser. A browser sends a cookie only to the host that set the cookie. So each application's host gets a cookie of its own:
 //!
 //! ```text
 //! wiki.example.com/page                     no cookie: redirect to …                              (`redirect_to_start`)
@@ -8,9 +8,9 @@
 //! wiki.example.com/page
 //! ```
 //!
-//! The proxy passes requests with paths below `/.enfilade/` on the application's host to the decision listener. The page for signing in is on the main
-//! listener. If the browser is already signed in there, it gets the code at once, and the user does not see the page. `sign_out.rs` ends all sessions
-//! of a sign-in.
+//! The proxy passes requests with paths below `/.enfilade/` on the application's host to the decision listener. The page for signing in is on the
+//! main listener. If the browser is already signed in at the main listener, it gets the code at once, and the user does not see the page.
+//! `sign_out.rs` ends all sessions of a sign-in.
 
 mod finish;
 mod page;
@@ -36,8 +36,8 @@ pub(crate) const SIGN_OUT: &str = "/.enfilade/sign-out";
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
-/// The response to a refused subrequest of a browser: a redirect to [`START`], if the browser opens a page and its user is not signed in. `None` for
-/// other clients, and for requests with a credential in a header: the response to such a request has the status 401.
+/// The response to a refused subrequest, if a browser opens a page and its user is not signed in: a redirect to [`START`]. `None` for other clients,
+/// and for requests with a credential in a header. The status of the response to such a request is 401.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);

@@ -16,7 +16,7 @@ use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use prost::Message;
 
-/// Declares messages of protocol buffers. Each field has its type in the format of the library, and its number.
+/// The messages of protocol buffers that are used here. Each field has its type in the format of the library, and its number.
 mod messages {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct CheckRequest {
@@ -147,7 +147,7 @@ const OVERWRITE: i32 = 2;
 const OK: i32 = 0;
 const PERMISSION_DENIED: i32 = 7;
 
-/// The names of headers that describe the request. For these facts, Envoy's own fields count, and the headers are ignored.
+/// The names of headers that describe the request. This server ignores these headers, because Envoy has separate fields for the same information.
 const DESCRIBING: [&str; 5] =
     ["x-forwarded-method", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for"];
 
@@ -211,7 +211,7 @@ async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMa
     let HttpRequest { method, path, host, scheme, header_map } = http;
     let mut headers = HeaderMap::new();
     for Header { key, value, raw_value } in header_map.ok_or(NO_HEADERS)?.headers {
-        // Envoy has separate fields for the pseudo-headers of HTTP/2. A header with which the visitor describes its own request does not count.
+        // Envoy has separate fields for the pseudo-headers of HTTP/2. Headers with which the visitor describes its own request are ignored.
         if key.starts_with(':') || DESCRIBING.contains(&key.as_str()) {
             continue;
         }

@@ -16,8 +16,8 @@ const ROLES: HeaderName = HeaderName::from_static("remote-roles");
 const JWT: HeaderName = HeaderName::from_static("remote-jwt");
 
 /// The longest value of `Remote-Groups`, in bytes. Proxies have small buffers for the head of a response, for example 4 KiB in nginx
-/// (`proxy_buffer_size`). They refuse the request if the head does not fit into the buffer. With a signed token, which contains the groups, too, the
-/// printed configuration of nginx has a larger buffer.
+/// (`proxy_buffer_size`). A proxy refuses the request if the head does not fit into the buffer. A signed token also contains the groups. So if the
+/// application gets signed tokens, the printed configuration of nginx has a larger buffer.
 const GROUPS_BYTES_MAX: usize = 3_072;
 
 /// The lifetime of a signed token, in seconds. The application gets a new token with each request.

@@ -1,4 +1,4 @@
-//! Decisions for proxies of another make. Before such a proxy passes a request on to an application, the proxy sends a subrequest to the decision
+//! Decisions for other proxies, such as nginx. Before such a proxy passes a request on to an application, it sends a subrequest to the decision
 //! listener. The subrequest describes the request of the visitor. A response with the status 200 permits the request, and any other response refuses
 //! it.
 //!

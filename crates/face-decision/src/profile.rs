@@ -5,8 +5,8 @@ use enfilade_faces::{Aim, Answer, Failure, Form, failed};
 use hyper::StatusCode;
 use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
-/// The header with the code of a refusal. The header is set only if the cause is the subrequest itself, because the operator of the proxy then needs
-/// the code. Other codes would tell the visitor too much.
+/// The header with the code of a refusal. The header is set only if the subrequest itself is the cause, because the operator of the proxy needs the
+/// code in this case. Other codes would tell the visitor too much.
 const CODE: HeaderName = HeaderName::from_static("x-enfilade-code");
 
 /// The form in which the proxy can pass on the responses of the route with this path. HAProxy, Traefik (`forwardAuth`), Caddy (`forward_auth`) and
@@ -16,7 +16,7 @@ pub fn form(path: &str) -> Form {
 }
 
 /// Adds the cookies that the application gets, for Traefik and Envoy. These proxies cannot remove the cookies of this server themselves. They replace
-/// the visitor's header by the header that this function adds.
+/// the visitor's header `Cookie` by the header that this function adds.
 pub(crate) fn with_cookies(mut answer: Answer, path: &str, headers: &HeaderMap) -> Answer {
     if path == "/decide/traefik" || path.starts_with("/decide/envoy") {
         let cookies = cookies_for_application(headers);
@@ -39,7 +39,7 @@ fn of_nginx(answer: &mut Answer) {
 pub(crate) fn refused(failure: &Failure) -> Answer {
     let mut answer = failed(failure, Aim::Target);
     let status = answer.status();
-    // A refusal with a status that permits would be a bug of this program. The request is refused nevertheless.
+    // If the status of a refusal would permit the request, this program has a bug. In this case the status is replaced by 403.
     if status.is_success() || status.is_redirection() || status.is_informational() {
         *answer.status_mut() = StatusCode::FORBIDDEN;
     }

@@ -50,7 +50,7 @@ fields! {
     APPLICATION: "x-enfilade-application",
 }
 
-/// The values of the fields. The server finds them in one pass over the headers, because every request of a visitor needs all of them.
+/// The values of the fields. The server finds all values in one pass over the headers, because every request of a visitor needs all fields.
 #[derive(Default)]
 struct Found<'h>([Values<'h>; 6]);
 
@@ -90,7 +90,7 @@ const BAD_FOR: RequestError = RequestError::Subrequest(
     "expected one IP address in `x-forwarded-for`; the proxy must replace the header of the visitor, and not append to it",
 );
 const DEPTH: HeaderName = HeaderName::from_static("depth");
-/// Headers from which some applications take another path or method than the path or method of the request.
+/// Headers from which some applications take the path or method, instead of the path or method of the request itself.
 const MISLEADING: [&str; 6] = [
     "x-http-method-override",
     "x-http-method",
@@ -177,8 +177,8 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, is present twice, or cannot be read. When the application could read another request from the headers than the
-    /// request that is judged.
+    /// When a header is missing, is present twice, or cannot be read. Also when the application could read another request from the headers than the
+    /// judged request.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let said = found.one(&FOR)?;
@@ -199,8 +199,8 @@ impl Subrequest {
         let has = |name: HeaderName| headers.contains_key(name);
         let application: ApplicationName = found.one(&APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         only_websocket(headers)?;
-        // A client cannot open a WebSocket without `Sec-WebSocket-Key` and `Sec-WebSocket-Version`. They are checked because some proxies drop
-        // `Upgrade` from subrequests.
+        // A client cannot open a WebSocket without `Sec-WebSocket-Key` and `Sec-WebSocket-Version`. The server also checks these two headers, because
+        // some proxies drop `Upgrade` from subrequests.
         let upgrades = has(UPGRADE) || has(SEC_WEBSOCKET_KEY) || has(SEC_WEBSOCKET_VERSION);
         let is_preflight =
             method.name() == "OPTIONS" && has(ORIGIN) && has(ACCESS_CONTROL_REQUEST_METHOD) && !upgrades;
@@ -231,7 +231,7 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     }
 }
 
-/// Records the description of the request that a refused subrequest contains, because the operator can then find the request in the log. Each text is
+/// Records the description of the request that a refused subrequest contains. So the operator can find the request in the log. Each recorded text is
 /// printable and short.
 pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     let said = |field: &Field| {
@@ -251,7 +251,7 @@ fn path_of(uri: &str, limits: &Limits) -> Result<StorePath, RequestError> {
     Ok(path)
 }
 
-/// The path in the header `Destination` of COPY and MOVE (RFC 4918 §10.3), which must be on the same host.
+/// The path in the header `Destination` of COPY and MOVE (RFC 4918 §10.3). The destination must be on the host of the request.
 fn destination(
     headers: &HeaderMap,
     (is_https, host): (bool, &HostName),
@@ -304,7 +304,8 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&ip)).filter(|ip| !ip.is_unspecified())
 }
 
-/// The text of an address that was read from `said`. An IPv4 address has one spelling, so its text is copied, which is faster than writing the address.
+/// The text of an address that was read from `said`. An IPv4 address has only one spelling. So its text is copied, because this is faster than
+/// writing the address.
 fn written(address: IpAddr, said: &str) -> String {
     match said.parse::<Ipv4Addr>() {
         Ok(_) => said.to_owned(),

@@ -1,7 +1,7 @@
 //! Projects that act as domains (`is_domain`). In Keystone each domain is also a project. In this server a domain is a separate record. The calls in
-//! this file show and change this record in the form of a project. To create, change or delete such a project, a caller needs the permit of two
-//! rules: the rule for projects, and the rule for domains. A deletion also deletes the records that depend on the domain. A project that acts as a
-//! domain cannot be the scope of a session, and has no tags.
+//! this file show and change the record of a domain in the form of a project. To create, change or delete such a project, a caller needs the permits
+//! of two rules: the rule for projects, and the rule for domains. A deletion also deletes the records that depend on the domain. A project that acts
+//! as a domain cannot be the scope of a session, and has no tags.
 
 use super::listing::{self, Each, Filters, records};
 use super::request_body::{RequestBody, invalid};
@@ -39,7 +39,7 @@ fn answer(call: &Call, status: StatusCode, record: Record<Domain>) -> ApiRespons
     ApiResponse::json(status, &json!({ "project": described(&call.base, record) }))
 }
 
-/// The domain that the path names by its id, if there is one.
+/// The domain with the id in the path; `None` if no domain has this id.
 pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     let said = call.parameter(0);
     call.look(|view| {
@@ -49,7 +49,8 @@ pub(super) fn named(call: &Call) -> Result<Option<Record<Domain>>, ApiError> {
     })
 }
 
-/// As in Keystone, a project that acts as a domain is in no domain. So users with the role `reader` or `manager` on the domain do not see it.
+/// Shows a domain in the form of a project. As in Keystone, such a project is in no domain. So a user with the role `reader` or `manager` on the
+/// domain does not see the project.
 pub(super) fn show(call: &mut Call, domain: Record<Domain>) -> Outcome {
     call.allow(&About::default())?;
     Ok(answer(call, StatusCode::OK, domain))
@@ -95,7 +96,7 @@ fn unless_placed(given: &RequestBody) -> Result<(), Error> {
 }
 
 pub(super) fn create(call: &mut Call, given: RequestBody) -> Outcome {
-    // The call creates a domain, so the rule `create_domain` must permit it, too.
+    // The call also creates a domain. So the rule `create_domain` must also permit the call.
     call.allow(&About::default())?;
     let permit = call.allow_by("create_domain", &About::default())?;
     unless_placed(&given)?;

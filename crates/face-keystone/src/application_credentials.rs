@@ -124,7 +124,8 @@ fn flag(given: &Value, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// The requested roles. The session must have each of them. If the request has no roles, all roles of the session.
+/// The roles of the new credential: the roles in the request, or all roles of the session if the request contains no roles. The session must have
+/// each requested role.
 fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, ApiError> {
     let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
     let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };
@@ -147,12 +148,13 @@ fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
     match given.get("access_rules") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(rules)) => rules.iter().map(rule).collect(),
-        // Any other value is refused, and not ignored: a credential without rules is valid for all requests.
+        // Any other value is refused, because a credential without rules would be valid for all requests.
         Some(_) => Err(ApiError::invalid("access_rules: expected a list")),
     }
 }
 
-/// A rule of the owner by its id, or a rule for a kind of request. If the request has an id, the other attributes are ignored, as in Keystone.
+/// Reads one access rule: the id of an existing rule of the owner, or the attributes of a new rule. If the object has an id, its other attributes are
+/// ignored, as in Keystone.
 fn rule(rule: &Value) -> Result<WantedRule, ApiError> {
     if let Some(id) = rule.get("id") {
         let id = id.as_str().ok_or_else(|| ApiError::invalid("access_rules: expected a string as id"))?;

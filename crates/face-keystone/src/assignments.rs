@@ -24,7 +24,7 @@ struct Named {
     permit: ApiPermit,
 }
 
-/// Reads scope, grantee and role from the path. Their order is the same on every path of grants.
+/// Reads scope, grantee and role from the path. Every path of a grant contains the scope first, then the grantee, and then the role.
 fn named(call: &mut Call) -> Result<Named, ApiError> {
     let path = call.route.path;
     let below = path.starts_with("/OS-INHERIT");
@@ -147,7 +147,8 @@ struct Asked {
     with_names: bool,
 }
 
-/// One assignment. For an effective assignment, the row also contains the grant and the implying role that produce the assignment.
+/// One assignment. For an effective assignment, the row also contains the grant from which the assignment follows, and the role that implies the role
+/// of the assignment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     key: GrantKey,
@@ -298,7 +299,8 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
         && asked.inherited.is_none_or(|inherited| inherited == is_below(&row.from.scope))
 }
 
-/// The grants of the requested grantee or scope. If the request asks for effective assignments: the assignments that follow from these grants.
+/// Finds the grants of the requested grantee or scope. If the request asks for effective assignments, returns the assignments that follow from these
+/// grants instead of the grants.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, ApiError> {
     let mut keys = Vec::new();
     // The scopes with grants that apply to the requested scope.
@@ -420,7 +422,7 @@ fn following(
     Ok(rows)
 }
 
-/// Every user in a group, also the users in nested groups.
+/// Every user in a group, including the users in nested groups.
 fn users_in(view: &View<'_>, group: GroupId) -> Result<Vec<UserId>, ApiError> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([group]), vec![group]);
     while let Some(group) = edge.pop() {

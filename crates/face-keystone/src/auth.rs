@@ -116,7 +116,8 @@ pub(super) async fn login(
     answer(faces, head, &made)
 }
 
-/// As in Keystone, the status for a bad token in the body is 404, as for a bad `X-Subject-Token`. The status for other bad credentials is 401.
+/// The error for a refused credential. As in Keystone, the status for an invalid token in the body is 404, as for an invalid `X-Subject-Token`. The
+/// status for any other invalid credential is 401.
 fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
     let failure = Failure::from(refusal);
     let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
@@ -173,8 +174,8 @@ fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Crede
     })
 }
 
-/// Checks a passcode and commits its use, so that nobody can use it again. Returns the passcode, and the name or id that the client sent. `proven` is
-/// the user that another method of this login proved.
+/// Checks a passcode and commits its use, so that nobody can use the passcode again. Returns the passcode, and the name or id that the client sent.
+/// `proven` is the user that another method of this login proved.
 async fn passcode(
     faces: &Faces,
     (user, secret): Given,
@@ -200,8 +201,8 @@ async fn passcode(
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Counts a use of a trust with limited uses. This function is called before the session is issued. Otherwise two requests could both get the last
-/// use.
+/// Counts a use of a trust with a limited number of uses. The caller calls this function before it issues the session. Otherwise two requests could
+/// both get the last use.
 async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) -> Result<(), ApiError> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
@@ -231,14 +232,14 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.word());
     let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
-        // The password is correct, but it is expired, or a session needs further methods. The user may still change the password.
+        // The password is correct, but it has expired, or a session needs further methods. In both cases the user may change the password.
         Err(Refusal::Identity(
             IdentityRefusal::PasswordExpired { user, .. } | IdentityRefusal::MoreMethods { user, .. },
         )) => *user,
         Err(refusal) => return Err(refusal.into()),
     };
     if second_factor_of(house.source(), &id)?.is_some() {
-        // With a second factor, the old password alone is not enough. Keystone has no second factor, and so no name for this field.
+        // With a second factor, the old password alone is not enough. Keystone has no second factor, so it has no name for this field.
         passcode(faces, (said, secret(given, "passcode")?), Some(id), from, trace).await?;
     }
     connection.anonymous.release();

@@ -30,8 +30,8 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function adds the key that is in its blob.
-/// As on the other server, the key is limited to the application credential in the blob.
+/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function copies the key from the blob into
+/// the record. As on the other server, the key has only the rights of the application credential that the blob names.
 ///
 /// # Errors
 /// When the blob has no key, or contains a trust or an access token.
@@ -57,7 +57,7 @@ fn lineage_of(row: &Blob) -> &[CredentialId] {
     row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
 }
 
-/// Whether the permit allows to list this credential.
+/// Whether the permit allows the caller to list this credential.
 fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
     permit.only_made_by().is_none_or(|by| lineage_of(row).contains(&by))
 }
@@ -96,7 +96,8 @@ impl Resource for Blob {
         Ok(())
     }
 
-    /// Only the blob can be changed (as in Keystone 30). A body may repeat the other attributes, because the command line client sends them all.
+    /// Only the blob can be changed (as in Keystone 30). A body may repeat the stored values of the other attributes, because OpenStack's command
+    /// line client always sends all attributes.
     fn keeps(&self, given: &RequestBody) -> Result<(), Error> {
         given.only(&["blob", "type", "user_id", "project_id"])?;
         let (user, project) = (self.user.to_string(), self.project.map(|id| id.to_string()));
@@ -132,7 +133,7 @@ impl Resource for Blob {
         body
     }
 
-    /// Lists the credentials of all users if the session may see them. Otherwise lists only the caller's own credentials.
+    /// Lists the credentials of all users if the session may see the credentials of all users. Otherwise lists only the caller's own credentials.
     fn list(call: &mut Call) -> Outcome {
         let own = call.visit.principal().user;
         let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
@@ -235,8 +236,8 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// Returns `false` if the blob of a key refers to a trust, an access token, or an application credential that did not create the key. A session that
-/// is issued for the key is limited only by the application credential that created the key. An id in the blob does not limit the session.
+/// Returns `false` if the blob of a key refers to a trust, an access token, or an application credential that did not create the key. Only the
+/// application credential that created the key limits the sessions that are issued for the key. An id in the blob does not limit a session.
 pub(super) fn has_no_other_reference(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -252,7 +253,7 @@ fn refuse_references(row: &Blob) -> Result<(), Error> {
     if has_no_other_reference(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
-/// The application credential of the session. A key that the session creates is limited to the rights of this credential.
+/// The application credential for which the session was issued. A key that the session creates is limited to the rights of this credential.
 fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }

@@ -49,7 +49,7 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     }
 }
 
-/// The options in the body of a request that changes a part.
+/// The options in the body of a request that changes a part of the configuration.
 fn given(call: &Call, part: &Part) -> Result<Vec<ConfigOption>, ApiError> {
     let body = call.json()?;
     let config = body.get("config").and_then(Value::as_object).filter(|config| !config.is_empty());
@@ -77,7 +77,7 @@ pub(super) fn put(call: &mut Call) -> Outcome {
     Ok(Part::default().response(status, shown(&config)))
 }
 
-/// Changes options. If the path names a group or option, the configuration must contain it.
+/// Changes options. If the path names a group or option, the configuration must contain this group or option.
 pub(super) fn update(call: &mut Call) -> Outcome {
     let (found, said, permit) = domain(call)?;
     let id = existing(found, &said)?;
@@ -99,7 +99,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     Ok(Part::default().response(StatusCode::OK, shown(&config)))
 }
 
-/// Deletes the options of a part. If the path names a group or option, the configuration must contain it.
+/// Deletes the options of a part of the configuration. If the path names a group or option, the configuration must contain this group or option.
 pub(super) fn delete(call: &mut Call) -> Outcome {
     let (found, said, permit) = domain(call)?;
     let id = existing(found, &said)?;
@@ -115,8 +115,8 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// Refuses a change of a group or option that the configuration does not contain. An option that is a secret counts as contained, although it is
-/// never shown.
+/// Refuses a change of a group or option that the configuration does not contain. A secret option counts as contained, although a response never
+/// shows it.
 fn unless_absent(call: &Call, id: &DomainId, part: &Part, said: &str) -> Result<(), ApiError> {
     if part.group.is_none() {
         return Ok(());
@@ -143,8 +143,8 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     }
 }
 
-/// Shows the rules for passwords of the default domain to every user: the configured regular expression, or a regular expression for the length, and
-/// a description of all rules about the form.
+/// Shows every user the rules for passwords of the default domain. The rules are a regular expression, and a description of all rules for the form of
+/// a password. If the configuration contains no regular expression, the shown one checks only the length.
 pub(super) fn security_compliance(call: &mut Call) -> Outcome {
     const GROUP: &str = "security_compliance";
     let (found, said, _) = domain(call)?;

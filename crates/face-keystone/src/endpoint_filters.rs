@@ -80,7 +80,8 @@ fn wrong(name: &str, expected: &str) -> Error {
     invalid(format!("Invalid input for field/attribute {name} of endpoint_group: expected {expected}."))
 }
 
-/// Parses the filters of an endpoint group: the service, region and interface that an endpoint must have to belong to the group. As in Keystone, there is no filter for the property `enabled`.
+/// Parses the filters of an endpoint group: the service, region and interface that an endpoint must have to belong to the group. As in Keystone,
+/// there is no filter for the property `enabled`.
 ///
 /// # Errors
 /// When a property is unknown, or its value has a wrong form.
@@ -111,7 +112,7 @@ pub fn group_filters(given: &Map<String, Value>) -> Result<GroupFilters, Error> 
     Ok(filters)
 }
 
-/// Records in a response.
+/// Describes records for a response.
 fn rows<R: Resource>(
     view_at: (&View<'_>, i64),
     base: &str,
@@ -175,7 +176,7 @@ pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoint_groups", rows))
 }
 
-/// The filter in a path, and whether it is set. Each record in the path has to exist.
+/// The filter in the path, whether it is set, and the permit for the call. Each record in the path has to exist.
 fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [first, second] = [0, 1].map(|at| call.decoded(at));

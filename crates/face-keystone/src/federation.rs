@@ -1,5 +1,5 @@
 //! Federation (`OS-FEDERATION`): identity providers with their protocols, mappings, and service providers. Users cannot log in by federation, so the
-//! status of the calls for a login is 501.
+//! status of the calls for such a login is 501.
 
 use super::listing::{self, Each, Filters, records};
 use super::mapping_rules::{DEFAULT_VERSION, check_mapping_rules};
@@ -20,7 +20,7 @@ use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The prefix of `RelayState` by default (as in Keystone).
+/// The default value of the attribute `relay_state_prefix` (as in Keystone).
 const RELAY_STATE_PREFIX: &str = "ss:mem:";
 
 macro_rules! chosen {

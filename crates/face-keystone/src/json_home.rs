@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
 
-/// Paths with their relations, for the relations that are not derived from the words of the path.
+/// The paths with a relation that cannot be derived from the words of the path, each with its relation.
 const OTHERS: [(&str, &str); 24] = [
     ("/domains/config/default", "domain_config_default"),
     ("/domains/config/{group}/default", "domain_config_default_group"),
@@ -48,7 +48,7 @@ fn singular(word: &str) -> String {
     }
 }
 
-/// The relation of a path, relative to `DOCS`. It consists of the words of the path. A word that is followed by an id is in the singular.
+/// The relation of a path, relative to `DOCS`. It consists of the words of the path. A word before an id is in the singular.
 fn relation(path: &str) -> String {
     let (extensions, words): (Vec<&str>, Vec<&str>) =
         path.split('/').filter(|part| !part.is_empty()).partition(|part| part.starts_with("OS-"));

@@ -66,7 +66,7 @@ use hyper::{Request, Response, StatusCode};
 use routes::{Match, V3Call};
 use serde_json::{Value, json};
 
-/// The routes of the API. `/` lists its versions.
+/// The routes of the API. The route `/` lists the versions of the API.
 pub const ROUTES: [Route; 3] = [
     Route::own("/v3", handle).says("Identity v3: show the version"),
     Route::own("/v3/", handle).says("Identity v3"),
@@ -217,7 +217,8 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// As [`Call::allow`], but with another rule. This is for calls in which a parameter changes the rule.
+    /// Does the same as [`Call::allow`], but with the rule of this name. This function is for calls that need another rule because of a parameter, or
+    /// a second rule.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
@@ -250,13 +251,14 @@ impl Call {
         Ok(self.change(permit, change)?)
     }
 
-    /// The position after the record in the query parameter `marker`.
+    /// Returns the position after the record that the query parameter `marker` names. `place` converts the parameter to this position.
     fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, ApiError> {
         let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
         place(&text).map(Some).ok_or_else(|| ApiError::missing("marker", &text))
     }
 
-    /// Returns the domain in the scope of the session, else the domain of its project, else the domain of its user.
+    /// Returns the domain in the scope of the session. If the scope is a project, returns the domain of the project. For any other scope, returns the
+    /// domain of the user.
     fn own_domain(&self) -> Option<DomainId> {
         let session = self.visit.identity().session()?;
         Some(match session.claim.scope {
@@ -302,8 +304,8 @@ fn not_authorized(action: &str) -> String {
     format!("You are not authorized to perform the requested action: {action}.")
 }
 
-/// The value of a parameter of the query, not decoded. The name is decoded before the comparison, because clients percent-encode the names of
-/// parameters, too.
+/// The value of a parameter of the query, not decoded. The names of parameters are decoded before the comparison, because clients may also
+/// percent-encode names.
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let pairs = head.uri.query().unwrap_or_default().split('&');
     let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));

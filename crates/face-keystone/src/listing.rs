@@ -1,4 +1,5 @@
-//! Lists of Identity v3: filters, pages, and responses that are written while the facts are read. So the memory does not grow with the list.
+//! Lists of Identity v3: filters, pages, and responses that are written while the facts are read. So the needed memory does not depend on the length
+//! of the list.
 
 use super::{ApiError, ApiResponse, Call, Outcome, query};
 use bytes::Bytes;
@@ -19,8 +20,8 @@ const PAGE: usize = 500;
 /// The size of a piece of a response, in bytes. A piece may exceed this size by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The maximum memory for a response that is sent in pieces, in bytes. One piece is being made, one piece is in the queue, and one piece is being
-/// sent. Each piece may exceed its size by one record.
+/// The maximum memory for a response that is sent in pieces, in bytes. At the same time, one piece is being made, one piece is in the queue, and one
+/// piece is being sent. Each piece may exceed `CHUNK_BYTES` by one record.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
 /// Receives a record, and the position after the record, from which the listing can continue.
@@ -79,7 +80,8 @@ impl Filters {
         Filters(Vec::new())
     }
 
-    /// Takes all query parameters except those for pages and sorting, and except those in `except`, which the caller handles.
+    /// Takes all query parameters as filters, except the parameters for pages and sorting, and except the parameters in `except`, which the caller
+    /// handles.
     pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
         let pairs = form(head.uri.query().unwrap_or_default());
         let own = ["limit", "marker", "sort_key", "sort_dir", "nocatalog"];
@@ -183,7 +185,7 @@ impl Listing {
             stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // A matching record beyond the limit shows that there is a next page.
+        // If a matching record exists beyond the limit, there is a next page.
         self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;

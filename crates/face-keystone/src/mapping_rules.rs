@@ -13,12 +13,11 @@ enum Form {
     Word(&'static [&'static str]),
     /// A list of any values.
     Values,
-    /// A list of at least this many parts of a form.
+    /// A list of at least this many parts, each of which has this form.
     List(usize, &'static Form),
     /// An object with these attributes and no others.
     Object(&'static [Attribute]),
-    /// An object of one of these forms. The text describes the forms. No object matches more than one of the
-    /// forms.
+    /// An object of one of these forms. The text describes the forms. No object can match two of the forms.
     OneOf(&'static [&'static [Attribute]], &'static str),
 }
 

@@ -17,10 +17,10 @@ pub(super) struct SignedRequest {
     text: String,
 }
 
-/// The maximum number of parameters in the header. OAuth has nine parameters.
+/// The maximum number of parameters in the header. OAuth defines nine parameters.
 const PARAMETERS_MAX: usize = 32;
 
-/// The parameter that is not signed, because it is the signature.
+/// The parameter that contains the signature. This parameter is not part of the signed text.
 const SIGNATURE: &str = "oauth_signature";
 
 impl SignedRequest {
@@ -102,7 +102,7 @@ fn in_header(header: &str) -> Option<Vec<(String, String)>> {
     Some(parameters)
 }
 
-/// The scheme and the host in the signed text: in lower case, without the usual port of the scheme (RFC 5849 §3.4.1.2).
+/// The scheme and the host as the signed text contains them: in lower case, without the default port of the scheme (RFC 5849 §3.4.1.2).
 fn base_url(base: &str) -> String {
     let base = base.to_ascii_lowercase();
     let usual = if base.starts_with("https:") { ":443" } else { ":80" };

@@ -51,7 +51,7 @@ impl Resource for Policy {
     }
 }
 
-/// A text. The text may be empty.
+/// A required text, which may be empty.
 fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
     let expected =
         || invalid(format!("Invalid input for field/attribute {name} of policy: expected a string."));
@@ -93,7 +93,7 @@ fn association(call: &mut Call, kind: Kind) -> Result<(Association, ApiPermit), 
     Ok((found, permit))
 }
 
-/// The record with this id.
+/// The record with this id, or a 404 error if no record has the id.
 pub(super) fn existing<R: Resource>(view: &View<'_>, said: &str) -> Result<(R::Key, R), ApiError> {
     R::find(view, said)?.ok_or_else(|| ApiError::missing(R::SCHEMA.one, said))
 }

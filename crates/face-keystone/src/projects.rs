@@ -116,8 +116,8 @@ impl Resource for Project {
     }
 }
 
-/// Answers a call about the project in the path. If there is no such project, the id may be the id of a domain. The domain is looked up last, because
-/// then calls about projects need no further lookup.
+/// Answers a call about the project in the path. If there is no such project, the id may be the id of a domain. The domain is looked up last, so that
+/// calls about projects need no further lookup.
 fn or_domain(
     call: &mut Call,
     answer: fn(&mut Call) -> Outcome,
@@ -136,7 +136,7 @@ fn or_domain(
 fn show(call: &mut Call) -> Outcome {
     let (mut project, permit) = Project::found(call)?;
     let others = relatives(call, &project, &permit)?;
-    // The parents and the subtree are attributes of this response only.
+    // Only this response contains the parents and the subtree as attributes.
     project.extra.extend(others);
     Ok(answer(call, StatusCode::OK, project, &permit))
 }
@@ -177,8 +177,8 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
     Ok((permit, domain, above.and_then(|(id, _)| id)))
 }
 
-/// The parents and the subtree of a project, if the request asks for them. Only projects that the caller may see are shown. Exception:
-/// `parents_as_ids` contains the ids of all parents.
+/// The parents and the subtree of a project, if the request asks for them. Shows only projects that the caller may see. Exception: `parents_as_ids`
+/// contains the ids of all parents.
 fn relatives(
     call: &mut Call,
     project: &Record<Project>,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// The object and its name in the body.
+/// The body of a request: the named object, and its name.
 pub(super) struct RequestBody {
     what: &'static str,
     object: Map<String, Value>,
@@ -22,8 +22,8 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
 /// Whether a value has the type of the option.
 type IsIt = fn(&Value) -> bool;
 
-/// Keystone's options of a user, and the type of each. Every kind of resource with options also has the option `immutable`. In Keystone, users do not
-/// have this option.
+/// Keystone's options of a user, and the type of each. The option `immutable` is not in this list, because every kind of resource with options
+/// accepts it. In Keystone, users do not have the option `immutable`.
 const OPTIONS_OF_USER: [(&str, IsIt); 7] = [
     ("ignore_change_password_upon_first_use", Value::is_boolean),
     ("ignore_password_expiry", Value::is_boolean),
@@ -34,7 +34,7 @@ const OPTIONS_OF_USER: [(&str, IsIt); 7] = [
     ("multi_factor_auth_rules", are_rules),
 ];
 
-/// Whether a value has the type of an option; `None` if Keystone has no such option.
+/// Whether a value has the type of an option; `None` if this server does not know the option.
 fn is_of_option(what: &str, name: &str, value: &Value) -> Option<bool> {
     let of_user = OPTIONS_OF_USER.iter().find(|(known, _)| what == "user" && *known == name);
     match of_user {
@@ -282,7 +282,8 @@ impl RequestBody {
     }
 }
 
-/// Whether a value has the form of `multi_factor_auth_rules` (as in Keystone): a list of different lists, each with different methods.
+/// Whether a value has the form of `multi_factor_auth_rules` (as in Keystone): a list of rules. Each rule is a list of methods. No rule is repeated
+/// in the list, and no method is repeated in a rule.
 fn are_rules(value: &Value) -> bool {
     let is_rule = |rule: &Value| {
         let methods = rule.as_array().filter(|methods| !methods.is_empty());

@@ -71,7 +71,7 @@ impl Id for RegionId {
     }
 }
 
-/// How the resources of a kind are listed by domain and found by name. This is for kinds with names that are unique within a domain.
+/// How the resources of a kind are listed by domain and found by name. Only kinds with names that are unique within a domain have this value.
 pub(super) struct InDomain<R: Row> {
     pub(super) names: NameKind,
     pub(super) id: fn(Name) -> R::Key,
@@ -178,7 +178,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The user or group that gets the name `_name` by a request.
+    /// The user or group with the name `_name`, if the request gives a record this name.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
@@ -188,8 +188,8 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok(Box::new(|_| true))
     }
 
-    /// Changes the attributes of the record that depend on the present time `_now` (in seconds). This is called before the record is shown in a
-    /// response.
+    /// Sets the attributes of the record that depend on the present time `_now`, in seconds. The caller calls this function before it shows the
+    /// record in a response.
     fn see(&mut self, _view: &View<'_>, _id: &Self::Key, _now: i64) -> Result<(), ApiError> {
         Ok(())
     }
@@ -369,7 +369,7 @@ pub(super) fn edited<R: Resource>(
     Ok((row, extra))
 }
 
-/// Refuses to change an immutable record, unless the change removes the option `immutable`.
+/// Refuses a change of an immutable record. Exception: a change may remove the option `immutable`.
 pub(super) fn unless_immutable<R: Resource>(
     record: &Record<R>,
     given: Option<&RequestBody>,
@@ -383,13 +383,13 @@ pub(super) fn unless_immutable<R: Resource>(
     }
 }
 
-/// The permit and the body of a request to create a record. This is for records that are in no domain.
+/// The permit and the body of a request to create a record. This function is for kinds of records that are in no domain.
 pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create several records. This is for records that are in no domain.
+/// The permit and the body of a request to create several records. This function is for kinds of records that are in no domain.
 pub(super) fn permitted_batch<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, Vec<RequestBody>), ApiError> {
@@ -398,7 +398,7 @@ pub(super) fn permitted_batch<R: Resource>(
 }
 
 /// The permit and the body of a request to create a record in a domain. The domain is the domain in the body or, by default, the domain of the
-/// session. As in Keystone, the body of a domain's manager has to contain the domain.
+/// session. As in Keystone, a manager of a domain has to name the domain in the body.
 pub(super) fn permitted_in_domain<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, RequestBody, (DomainId, Domain)), ApiError> {
@@ -479,7 +479,7 @@ fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
         Some(text) => {
             let found = call.look(|view| {
                 let Some(key) = R::Key::from_text(&text) else { return Ok(None) };
-                // A marker that is not in the list is treated like a marker that does not exist.
+                // A marker that names a record outside the list is treated like a marker that names no record.
                 let row = match view.get::<R>(&key)? {
                     Some(row) if is_in(view, domain, place(&row).0)? => Some(row).filter(|row| selected(row)),
                     _ => None,

@@ -1,5 +1,5 @@
-//! The calls of Identity v3. For each call: the credential that the call needs, its handler, and its summary. Routing, JSON-home, the OpenAPI
-//! document and the reference use this table.
+//! The table of the calls of Identity v3. The table contains, for each call, the credential that the call needs, its handler, and its summary.
+//! Routing, JSON-home, the OpenAPI document and the reference use this table.
 
 #[cfg(test)]
 mod documents;
@@ -65,7 +65,7 @@ pub struct V3Route {
 
 const SIGN_IN: &str = "signing in by federation is not supported yet, because it needs a directory of users, which this server does not have";
 
-/// Paths of Keystone for which this server answers 501. An entry also stands for the paths below its path, and contains the reason.
+/// Paths of Keystone for which this server answers 501, with the reason. An entry also stands for all paths below its path.
 const NOT_SERVED: [(&str, &str); 4] = [
     ("/OS-FEDERATION/identity_providers/{idp_id}/protocols/{protocol_id}/auth", SIGN_IN),
     ("/OS-FEDERATION/saml2", SIGN_IN),
@@ -87,7 +87,7 @@ pub(super) enum Match<'p> {
 
 /// Finds the call of a request. `path` is the part of the URL's path after `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
-    // This condition is checked first because it takes little time: most rows of the table have another prefix than the path.
+    // This condition is checked first, because the check takes little time, and most rows of the table have another prefix than the path.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());
     let of_path: Vec<_> =
         V3.iter().filter(may_be).filter_map(|route| Some((route, parameters(route.path, path)?))).collect();

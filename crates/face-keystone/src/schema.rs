@@ -16,7 +16,7 @@ pub(super) enum Type {
 }
 
 /// An attribute: its name, its type in responses, and its type in requests. The type in responses is `None` for an attribute that not all responses
-/// have. An attribute without a type in responses and in requests is ignored in requests, and not stored.
+/// have. If both types are `None`, the attribute is ignored in requests, and not stored.
 pub(super) type Attribute = (&'static str, Type, Type);
 
 /// A kind of resource in bodies and in OpenAPI.

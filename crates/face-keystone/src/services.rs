@@ -120,8 +120,8 @@ impl Resource for Endpoint {
     }
 }
 
-/// The region in the old parameter `region`. As in Keystone, this parameter counts only if there is no `region_id`. If the region does not exist, it
-/// is created.
+/// The region in the old parameter `region`. As in Keystone, this parameter is used only if there is no `region_id`. If the region does not exist,
+/// the call creates it.
 fn old_region(given: &RequestBody) -> Result<Option<RegionId>, Error> {
     Ok(match given.text("region_id")?.flatten() {
         Some(_) => None,

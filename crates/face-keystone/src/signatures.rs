@@ -1,5 +1,6 @@
-//! `/ec2tokens` and `/s3tokens`. A service received a request that was signed with an EC2 key. The service now requests a session for the owner of
-//! the key. For `/ec2tokens` this server builds the signed string from the parts of the signed request, which the service sends.
+//! `/ec2tokens` and `/s3tokens`. A service received a request that was signed with an EC2 key. The service now asks this server for the owner of the
+//! key: `/ec2tokens` returns a session of the owner, and `/s3tokens` only describes the owner. For `/ec2tokens` the service sends the parts of the
+//! signed request, and this server builds the signed string from these parts.
 
 use super::render::{Form, token_body};
 use super::{ApiError, ApiResponse, Call, Outcome, blobs};

@@ -38,7 +38,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // If facts or files cannot be read, the cause is not the token. So the response is not a 404.
+        // If facts or files cannot be read, the token is not the cause of the refusal. So the status of the response is not 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }
@@ -122,7 +122,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
 }
 
 /// A revocation event in Keystone's form. Returns `None` for a revocation that Keystone's events cannot express. Services notice such a revocation
-/// only when they validate the token again.
+/// only when they validate a token again.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let (name, id) = match &event.mark {
         Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),

@@ -12,8 +12,8 @@ use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// The trust with the id in the URL, if the caller may see the trust. For an absent trust, the rule is checked as if the trust belonged to the
-/// caller, because the caller may have deleted it. So only a session that could see no trust is refused.
+/// The trust with the id in the URL, if the caller may see the trust. If the trust is absent, the rule is checked as if the trust belonged to the
+/// caller, because the caller may have deleted the trust. So only a session that may see no trust at all is refused.
 fn seen(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let id = call.parameter(0).parse::<TrustId>().ok();
     let trust = match &id {
@@ -39,7 +39,7 @@ fn read_trust(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     Ok((id, trust))
 }
 
-/// Trustor and trustee may read a trust.
+/// The properties of a trust for the rule: both the trustor and the trustee may read it.
 fn parties(trust: &Trust) -> About<'_> {
     About { user: Some(&trust.trustor), other_user: Some(&trust.trustee), ..About::default() }
 }

@@ -82,7 +82,7 @@ fn registered_limit(given: &RequestBody) -> Result<RegisteredLimit, Error> {
     Ok(new)
 }
 
-/// The response to a request that created several records. As in Keystone, the response has no links to itself.
+/// The response to a request that created several records. As in Keystone, the response contains no link to itself.
 fn batch<R: Resource>(made: Vec<Value>) -> ApiResponse {
     let many = R::SCHEMA.many;
     ApiResponse::json(StatusCode::CREATED, &json!({ many: made }))
@@ -161,8 +161,7 @@ impl Resource for Limit {
         Ok((found, permit))
     }
 
-    /// Lists limits. The list contains all limits, or only the limits of the session's project, or only the limits of the session's domain and the
-    /// projects in it.
+    /// Lists limits. The scope of the session may limit the list to the limits of a project, or to the limits of a domain and its projects.
     fn list(call: &mut Call) -> Outcome {
         let permit = call.allow(&About::default())?;
         let Some((only, within)) = seen(call, &permit) else {
@@ -226,7 +225,7 @@ impl Resource for Limit {
 /// The project to which a list is limited, and the domain to which it is limited. `None` if the session sees no limits.
 fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<DomainId>)> {
     match call.visit.identity().session()?.claim.scope {
-        // As in Keystone, an administrator of a domain sees all limits, too.
+        // As in Keystone, an administrator sees all limits, even in a session for a domain.
         _ if !permit.is_for_anybody() => Some((None, None)),
         Scope::Domain(id) => Some((None, Some(id))),
         Scope::Project(id) => Some((Some(LimitOwner::Project(id)), None)),
@@ -234,7 +233,7 @@ fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<D
     }
 }
 
-/// The error for a filter by project or domain with a value that is not an id.
+/// The error for a filter by project or domain if the value of the filter is not an id.
 struct NoSuchOwner;
 
 /// The project or domain in the filters of a list request.
@@ -260,7 +259,7 @@ fn limit(given: &RequestBody) -> Result<NewLimit, Error> {
     ])?;
     let (project, domain) = (given.text("project_id")?.flatten(), given.text("domain_id")?.flatten());
     let owner = match (project, domain) {
-        // The id of the default domain is also accepted as id of a project. The reason: in Keystone, each domain is a project.
+        // The id of the default domain is also accepted as the id of a project, because in Keystone each domain is a project.
         (Some(text), None) if text == DomainId::DEFAULT.to_keystone() => {
             LimitOwner::Domain(DomainId::DEFAULT)
         }

@@ -126,7 +126,7 @@ impl Resource for User {
     }
 }
 
-/// As in Keystone, a user who did not log in for too long is shown as disabled.
+/// Shows a user who did not log in for too long as disabled, as in Keystone.
 fn disable_inactive(
     view: &View<'_>,
     id: &UserId,

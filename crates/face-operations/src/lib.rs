@@ -1,4 +1,4 @@
-//! Answers about the server itself: the addresses of its protocols, the name of the caller (whoami), health, and metrics.
+//! Answers about the server itself: the addresses of its protocols, the identity of the caller (whoami), health, and metrics.
 
 mod whoami;
 

@@ -24,8 +24,8 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, because a benchmark compares a
-/// request with and without an identity check (door 2).
+/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, because a benchmark compares the
+/// two routes: only `/whoami` needs an identity check (door 2).
 const PADDED_BYTES: usize = 512;
 
 /// A response with this JSON, padded with spaces.

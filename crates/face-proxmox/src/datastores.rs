@@ -74,7 +74,7 @@ fn path(name: &DatastoreName) -> String {
     format!("/datastore/{name}")
 }
 
-/// The permit to read the state of a datastore. The caller needs `Datastore.Audit` or `Datastore.Backup`.
+/// The permit to read the state of a datastore. The caller needs the privilege `Datastore.Audit` or `Datastore.Backup`.
 fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, ApiError> {
     let may_see = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None);
     may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
@@ -177,7 +177,7 @@ pub(super) fn stores(call: &mut Call) -> Outcome {
     Ok(Value::Array(found).into())
 }
 
-/// `/admin/datastore/{store}/status`. A client without the privilege does not learn whether the datastore exists.
+/// `/admin/datastore/{store}/status`. A client without a sufficient privilege does not learn whether the datastore exists.
 pub(super) fn status(call: &mut Call) -> Outcome {
     let name: DatastoreName = call.parameter(0)?;
     call.params.only(&["verbose"])?;
@@ -225,8 +225,8 @@ pub(super) fn active(call: &mut Call) -> Outcome {
     Ok(said.into())
 }
 
-/// `/status/datastore-usage`. If the usage of a datastore cannot be read, the entry of this datastore contains the error. The usage also cannot be
-/// read here if another member of the fleet serves the datastore.
+/// `/status/datastore-usage`. If the usage of a datastore cannot be read, the entry of this datastore contains the error. This server cannot read the
+/// usage if another member of the fleet serves the datastore.
 pub(super) fn usage(call: &mut Call) -> Outcome {
     let mut found = Vec::new();
     for row in rows(call)? {

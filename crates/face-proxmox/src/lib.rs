@@ -1,5 +1,5 @@
-//! The part of the API of Proxmox Backup Server under `/api2/json` for users, tokens, roles and datastores: for proxmoxer and scripts with API
-//! tokens.
+//! The part of the API of Proxmox Backup Server that concerns users, tokens, roles and datastores, below `/api2/json`. Its clients are proxmoxer and
+//! scripts with API tokens.
 //!
 //! A successful response is `{"data": …}`. An error response has a status and one line of text. Door 4 (access) checks that the caller has the
 //! privilege that Proxmox Backup Server requires for the call. A call can change facts only with the permit of door 4.
@@ -37,7 +37,8 @@ pub const ROUTES: [Route; 3] = [
     Route::guarded("/api2/json/", Takes::Tickets, handle).says("The API of Proxmox Backup Server"),
 ];
 
-/// The routes of the API for which another member of a fleet can answer. The listener for members has these routes, too. They come before [`ROUTES`].
+/// The routes of the API for which another member of a fleet can answer. The listener for members also has these routes. In the table of routes, they
+/// come before [`ROUTES`].
 pub const DATASTORES: [Route; 3] = [
     Route::guarded("/api2/json/admin/datastore/", Takes::Tickets, handle)
         .of_datastore()
@@ -137,8 +138,8 @@ struct Call {
 }
 
 impl Call {
-    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. If the caller is the user `own`, and did not log
-    /// in with an API token, no privilege is needed.
+    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. The user `own` needs no privilege, if the user did
+    /// not log in with an API token.
     fn permit(
         &mut self,
         path: &str,
@@ -269,7 +270,7 @@ fn version(_: &mut Call) -> Outcome {
     Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
 }
 
-/// Lists the realms. Every login that is not limited to a project may call this.
+/// Lists the realms. Every client may make this call if its credential is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
     // A realm is also a domain of Identity v3, and users of other domains may not see its description. So only a caller with `Sys.Audit` gets the

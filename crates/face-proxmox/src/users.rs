@@ -13,7 +13,7 @@ fn shown(user: &UserSummary) -> Value {
     })
 }
 
-/// Every user. A user who did not log in for too long counts as disabled.
+/// Lists every user. A user who did not log in for too long is listed as disabled.
 fn all(call: &Call) -> Result<Vec<UserSummary>, ApiError> {
     let house = call.faces.house();
     let (mut users, now) = (enfilade_admin::list_users(house.source())?, house.now().unix_seconds);

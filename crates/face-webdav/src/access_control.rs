@@ -5,7 +5,7 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 use enfilade_passage::{Ace, AceFlags, AceType, Found, SecurityDescriptor};
 use std::fmt::Write as _;
 
-/// Owner and ACL, with the URLs of their subjects.
+/// The owner and the ACL of a resource, and the data for the URLs of their subjects.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     descriptor: SecurityDescriptor,
@@ -15,7 +15,7 @@ pub(crate) struct Control {
     parent: String,
 }
 
-/// The privileges of RFC 3744 §3. For each privilege, the rights that it needs.
+/// The privileges of RFC 3744 §3, each with the rights that it needs.
 const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read", AccessMask::READ_DATA),
     ("write-content", AccessMask::WRITE_DATA),
@@ -28,7 +28,7 @@ const PRIVILEGES: [(&str, AccessMask); 9] = [
     ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
 ];
 
-/// Calls `is_there` with the rights that each privilege needs, and writes the privilege if the result is true.
+/// Calls `is_there` for each privilege, with the rights that the privilege needs. Writes the privilege if the result is true.
 pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) -> bool) {
     for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| is_there(*mask)) {
         let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
@@ -87,8 +87,8 @@ impl Control {
         xml.push_str("</D:ace>");
     }
 
-    /// Writes the URL of a subject. The URL of every subject except the user contains a SID instead of a name, because the lookup of a name would
-    /// have to search all users and groups.
+    /// Writes the URL of a subject. The URL of the user contains the name of the user. The URLs of all other subjects contain SIDs, because the
+    /// lookup of a name would have to search all users and groups.
     fn push_href(&self, xml: &mut String, sid: &Sid) {
         let (own, url) = &self.own;
         xml.push_str("<D:href>");

@@ -12,7 +12,7 @@ use hyper::header::{
 /// The maximum number of conditions in one header.
 const CONDITIONS_MAX: usize = 256;
 
-/// A condition of a list. The resource must have this state, or must not have this state.
+/// A condition of a list: the resource must have this state or, if `is_not` is true, must not have this state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     is_not: bool,

@@ -9,7 +9,7 @@ const UNKNOWN: &str = "application/octet-stream";
 pub(crate) fn of(name: &str) -> &'static str {
     let extension = name.rsplit_once('.').map(|(stem, extension)| (stem.is_empty(), extension));
     match extension {
-        // `.profile` has a dot and no extension.
+        // A name such as `.profile` has a dot but no extension.
         Some((false, extension)) => MimeGuess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
         _ => UNKNOWN,
     }
@@ -25,7 +25,7 @@ pub(crate) struct InTurn {
 impl InTurn {
     pub(crate) fn of(&mut self, name: &str) -> &'static str {
         let ending = name.rfind('.').and_then(|dot| name.get(dot..)).unwrap_or_default();
-        // `.profile` is not an extension.
+        // If the ending is the whole name, as in `.profile`, the name has no extension.
         if ending.len() == name.len() {
             return of(name);
         }

@@ -57,7 +57,7 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
         // The URL of a file does not end with a slash (RFC 4918 §5.2).
         Ok(_) if is_of_collection => return end(trace, Err(RequestError::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
-        // Clients check with HEAD whether a directory exists. The response has no content.
+        // Clients check with HEAD whether a directory exists. So the status for a directory is 200, and the response has no content.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
             if content == Content::Left =>
         {

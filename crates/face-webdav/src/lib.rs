@@ -176,7 +176,7 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     }
 }
 
-/// Answers GET. Every client can get a file. Only a browser also gets a page for a directory.
+/// Answers GET. Every client can get a file. For a directory, only a browser gets a page.
 async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
@@ -218,7 +218,7 @@ fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
     answer
 }
 
-/// All methods except the refused one (RFC 9110 §15.5.6).
+/// The value of `Allow` after 405: all methods except the refused method (RFC 9110 §15.5.6).
 fn methods_beside(method: &str) -> HeaderValue {
     let others: Vec<&str> = METHODS.split(", ").filter(|one| *one != method).collect();
     HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
@@ -285,7 +285,7 @@ async fn delete(call: Call) -> Answer {
             return Err(RequestError::Header("Depth").into());
         }
         let conditions = RequestConditions::of(&head)?;
-        // This value is dropped with the request, also if the client disconnects. When the value is dropped, the work is cancelled.
+        // This value is dropped with the request, even if the client disconnects. When the value is dropped, the work is cancelled.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let goal = place.clone();

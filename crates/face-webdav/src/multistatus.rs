@@ -57,7 +57,7 @@ impl Live {
         Live::Principal,
     ];
 
-    /// Whether `allprop` includes the property. Other properties are returned only if they are requested by name (RFC 4331 §3, RFC 3744 §5).
+    /// Whether `allprop` includes the property. All other properties are returned only if a request asks for them by name (RFC 4331 §3, RFC 3744 §5).
     fn is_told_unasked(self) -> bool {
         let named_only = [
             Live::QuotaAvailable,
@@ -74,7 +74,7 @@ impl Live {
         self.written()[0]
     }
 
-    /// The name, the start tag and the end tag of the property. These texts are constants, because many of them are written for every entry.
+    /// The name, the start tag and the end tag of the property. These texts are constants, because the server writes many of them for every entry.
     fn written(self) -> [&'static str; 3] {
         macro_rules! written {
             ($name:literal) => {

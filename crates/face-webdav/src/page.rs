@@ -21,9 +21,9 @@ use tokio::sync::mpsc;
 const BATCH_ENTRIES: usize = 1024;
 /// The size of a piece of a page, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The maximum memory of a page, in bytes: a piece that is being sent, a piece in the queue, and a piece that is being written.
+/// The maximum memory of a page, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
 const HELD_BYTES: u32 = 3 * 64 * 1024;
-/// The number of rows that the browser lays out together.
+/// The number of rows in one part of the page. The browser lays out the rows of a part together.
 const PART_ROWS: usize = 200;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
     base-uri 'none'; frame-ancestors 'none'";
@@ -118,7 +118,7 @@ struct Rows {
     rows: Vec<Row>,
     /// Whether the directory has more entries than a page shows.
     is_cut: bool,
-    /// Whether only entries are shown that lead to shared objects.
+    /// Whether the page shows only entries that lead to shared objects.
     leads_on: bool,
 }
 

@@ -23,7 +23,7 @@ use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The maximum number of entries of a directory that is listed without another thread.
+/// The maximum number of entries of a directory that the server lists without another thread.
 const CACHED_ENTRIES_MAX: usize = 16;
 /// The number of entries that door 4 checks in one call.
 const BATCH_ENTRIES: usize = 1024;
@@ -35,8 +35,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
-/// The maximum memory of a listing, in bytes: a piece that is being sent, a piece in the queue, a piece that is being written, and the entries of a
-/// batch.
+/// The maximum memory of a listing, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
+/// The entries of a batch are also in memory.
 const HELD_BYTES: u32 = 4 * PIECE_BYTES as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +178,8 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // Requests for a quota, for ACLs or for a whole tree can take long. A quota may need a count of all files in the datastore. ACLs need every file
-    // of the directory to be opened. A tree has many directories.
+    // Requests for a quota, for ACLs or for a whole tree can take long. For a quota, the server may have to count all files in the datastore. For
+    // ACLs, the server must open every file of the directory. A tree has many directories.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -219,7 +219,8 @@ fn name_of(place: &ResourcePath) -> &str {
     if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
-/// As [`begin`], for the resource that was found. `None` stands for a directory that the user sees only on a way to shared objects.
+/// Does the same as [`begin`], for a resource that was already found. If `found` is `None`, the resource is a directory that the user sees only on a
+/// way to shared objects.
 fn begin_with(
     mut stay: Stay,
     found: Option<Found>,
@@ -288,7 +289,7 @@ impl RunningListing {
         if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
     }
 
-    /// Adds judged entries.
+    /// Takes the next batch of entries. The user may see all of these entries.
     fn take_up(&mut self, mut entries: Vec<Entry>) {
         self.is_cut = entries.len() as u64 > self.entries_left;
         entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));

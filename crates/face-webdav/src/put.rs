@@ -81,7 +81,7 @@ pub(crate) async fn put(call: Call) -> Answer {
     end(trace, outcome, Aim::File)
 }
 
-/// Whether the upload replaces a file, the modification time that the client gives, and the metadata of the new file.
+/// The result of an upload: whether it replaces a file, the modification time that the client gives, and the metadata of the new file.
 type Stored = (bool, Option<i64>, Meta);
 
 impl Asked {

@@ -34,7 +34,7 @@ pub(crate) async fn transfer(call: Call, transfer: Transfer) -> Answer {
         }
         let overwrite = overwrite(&head.headers)?;
         let is_deep = is_deep(&head.headers, transfer)?;
-        // This value is dropped with the request, also if the client disconnects. Then the work is cancelled.
+        // This value is dropped with the request, even if the client disconnects. When the value is dropped, the work is cancelled.
         let cancel_on_drop = CancelOnDrop::default();
         let cancel = cancel_on_drop.token();
         let from = place.clone();

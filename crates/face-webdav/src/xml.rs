@@ -1,6 +1,6 @@
-//! Reads XML bodies with a pull parser. The memory and the depth are limited. Document types are refused, and all entities except the five that XML
-//! predefines are refused, too. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some
-//! XML parsers reject.
+//! Reads XML bodies with a pull parser. The memory and the depth are limited. This module refuses document types, and all entities except the five
+//! that XML predefines. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML
+//! parsers reject.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;
@@ -19,8 +19,8 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 const NOT_WELL_FORMED: RequestError = RequestError::Xml("the body is not well-formed XML");
 
 /// Whether a namespace name contains no white space and no brace. A URI contains neither (RFC 3986 §2), and some parsers rely on this rule. The
-/// parsers of Python's library join a namespace and a name into one string, with a blank or a brace between them. So they cannot read a document with
-/// a blank or a brace in a namespace.
+/// parsers of Python's library join a namespace and a name into one string, with a blank or a brace between them. So these parsers cannot read a
+/// document with a blank or a brace in a namespace.
 fn is_uri(namespace: &str) -> bool {
     !namespace.contains(|c: char| c.is_whitespace() || matches!(c, '{' | '}'))
 }
@@ -66,8 +66,8 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces. Each pair contains the spelling in the body, and the name in which entity and character references are resolved. All
-    /// names share the resolved text.
+    /// The declared namespaces. Each pair contains the spelling in the body, and the resolved name, in which entity and character references are
+    /// replaced. All names in a namespace share the resolved name.
     namespaces: Vec<(String, Arc<str>)>,
 }
 

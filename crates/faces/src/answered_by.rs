@@ -7,7 +7,6 @@ pub(crate) enum AnsweredBy {
     Any,
     /// The member that serves the datastore. The name of the datastore follows the path of the route.
     HomeOfDatastore,
-    /// For requests that only read, the member that got the request. For all other requests, the files
-    /// member.
+    /// The member that got the request answers requests that only read. The files member answers all other requests.
     FilesMember,
 }

@@ -54,7 +54,7 @@ impl Arriving {
             };
             match frame {
                 None => return Ok(None),
-                // The received bytes are discarded, because the upload fails.
+                // The upload fails, so the caller discards the bytes that it received before.
                 Some(Err(_)) => return Err(RequestError::BodyBroken.into()),
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
@@ -69,7 +69,7 @@ impl Arriving {
     /// The whole body.
     ///
     /// # Errors
-    /// As [`Arriving::next`].
+    /// The errors of [`Arriving::next`].
     pub async fn whole(&mut self, trace: &mut Trace) -> Result<Vec<u8>, Failure> {
         let mut whole = Vec::new();
         while let Some(data) = self.next(trace).await? {

@@ -1,11 +1,11 @@
-//! Work of a request that waits for the file system. The work runs on blocking threads, and may be cancelled when the client disconnects.
+//! Work of a request that waits for the file system. The work runs on blocking threads. The server can cancel the work when the client disconnects.
 
 use crate::request_error::{Failure, RequestError};
 use enfilade_passage::{Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs work that waits for the file system on a blocking thread, within the user's share of threads.
+/// Runs work on a blocking thread, within the user's share of threads. The work may wait for the file system.
 ///
 /// # Errors
 /// The refusal of the work.
@@ -16,7 +16,7 @@ pub async fn blocking<R: Send + 'static>(
     blocking_failure(share, move || Ok(work()?)).await
 }
 
-/// As [`blocking`], but the work can also fail because the request itself is invalid (`Failure::Request`).
+/// Does the same as [`blocking`], but the work can also fail because the request itself is invalid (`Failure::Request`).
 ///
 /// # Errors
 /// The failure of the work.
@@ -25,7 +25,7 @@ pub async fn blocking_failure<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let turn = share.turn().await;
-    // The work occupies a thread of the user's share until the work ends. This is also true if the client disconnects.
+    // The work occupies a thread of the user's share until the work ends, even if the client disconnects.
     let work = move || {
         let _turn = turn;
         work()
@@ -37,7 +37,7 @@ pub async fn blocking_failure<R: Send + 'static>(
 #[derive(Debug, Default)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 
-/// Shows whether the request was dropped.
+/// Shows the work whether its request was dropped.
 #[derive(Clone, Debug)]
 pub struct CancelToken(Arc<AtomicBool>);
 

@@ -9,13 +9,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// The response was cut short. The connection is closed, because otherwise the client would not notice that the response is incomplete.
+/// The error of a response that was cut short. The server then closes the connection. So the client notices that the response is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut short")]
 pub struct Cut;
 
-/// A response over HTTP/2 of at most this many bytes does not count against the memory limit of its user, because it fits into one frame (RFC 9113
-/// §4.2).
+/// The maximum size, in bytes, of a response over HTTP/2 that does not count against the memory limit of its user. Such a response fits into one
+/// frame (RFC 9113 §4.2).
 pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
 /// A piece of a response. While the value `place` exists, the bytes of the piece count against the memory limit of the user. `place` is dropped after
@@ -50,7 +50,8 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// Records the event of the request after the last piece. `None` if the task that produces the pieces records the event itself.
+    /// With this value, the event of the request is recorded after the last piece. `None` if the task that produces the pieces records the event
+    /// itself.
     trace: Option<Box<Trace>>,
 }
 

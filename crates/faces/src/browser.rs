@@ -1,4 +1,4 @@
-//! Functions for pages in browsers: redirects, cookies, the check of `Origin`, and signing in. The page for signing in and the console use the same
+//! Functions for pages in browsers: redirects, cookies, the check of `Origin`, and signing in. The page for signing in and the console use these
 //! functions.
 
 mod form;
@@ -25,7 +25,7 @@ use hyper::{Response, StatusCode};
 /// The value of `Cache-Control` that forbids every cache to store the response.
 pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The maximum length of the path and query to which a browser returns, in bytes. The path and query are sent in the query of other URLs.
+/// The maximum length, in bytes, of the path and query to which a browser returns. The path and query are a parameter in the query of other URLs.
 const TARGET_BYTES_MAX: usize = 2_048;
 
 /// The path and query on a host to which a browser returns.
@@ -33,7 +33,7 @@ const TARGET_BYTES_MAX: usize = 2_048;
 pub struct Target(String);
 
 impl Target {
-    /// `None` if the text is not a path that a request can have. So the text cannot lead to another host.
+    /// Reads a path and query. Returns `None` if no request can have this path. So the target is always on the same host.
     pub fn read(text: &str) -> Option<Self> {
         let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
         let fits = is_path && text.len() <= TARGET_BYTES_MAX && StorePath::from_target(text).is_ok();
@@ -56,7 +56,7 @@ pub fn parameter<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p st
     pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The parameter `to`; `None` if it is missing or unusable.
+/// The value of the parameter `to`; `None` if the parameter is missing, or its value is no valid target.
 pub fn target(pairs: &[(String, String)]) -> Option<Target> {
     parameter(pairs, "to").and_then(Target::read)
 }
@@ -66,7 +66,7 @@ pub fn query(uri: &hyper::Uri) -> Vec<(String, String)> {
     form_pairs(uri.query().unwrap_or_default().as_bytes()).unwrap_or_default()
 }
 
-/// A URL with a query.
+/// Appends a query with these parameters to a URL without a query.
 pub fn url(before: &str, parameters: &[(&str, &str)]) -> String {
     let mut url = before.to_owned();
     for (at, (name, value)) in parameters.iter().enumerate() {
@@ -92,8 +92,8 @@ pub fn redirect(to: &str) -> Answer {
     answer
 }
 
-/// Adds a cookie that scripts cannot read. A browser sends the cookie with a request from a page of another site only if the request opens a page of
-/// this host (RFC 6265bis §5.6.7).
+/// Adds a cookie that scripts cannot read. If a page of another site makes a request, the browser sends the cookie only if the request opens a page
+/// of this host (RFC 6265bis §5.6.7).
 pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     let cookie =
         format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={}", seconds.max(0));
@@ -118,13 +118,13 @@ pub fn check_origin(headers: &HeaderMap, is_own: impl Fn(&[u8]) -> bool) -> Resu
 
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Whether a browser opens a page. Returns false if the browser loads a part of a page in the background. Old browsers do not send the header
+/// Whether a browser opens a page. The result is false if the browser loads a part of a page in the background. Old browsers do not send the header
 /// `Sec-Fetch-Mode`. For these browsers the result is true.
 pub fn opens_page(headers: &HeaderMap) -> bool {
     headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate")
 }
 
-/// Whether the client gets 401 for this refusal, because the client has no valid credential.
+/// Whether the status for this refusal is 401: the client has no valid credential.
 pub fn is_unauthorized(refusal: &Refusal) -> bool {
     status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }

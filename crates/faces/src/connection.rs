@@ -19,7 +19,7 @@ pub struct Connection {
     /// The address of the client. A trusted proxy reports the address of its client; any other peer is itself the client. Port 0 means that the port
     /// is not known.
     pub peer: SocketAddr,
-    /// Determines which addresses are trusted proxies. Set only if the peer is a trusted proxy.
+    /// Determines which addresses are trusted proxies. `None` if the peer is not a trusted proxy.
     pub proxies: Option<Proxies>,
     /// Notified when the connection must be closed at once: a response was cut short and the client does not read.
     pub cut: Arc<Notify>,

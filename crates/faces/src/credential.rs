@@ -50,9 +50,9 @@ pub const LINK_COOKIE: &str = "__Host-enfilade-link";
 /// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
-/// The credential of a visitor, in a request to this application about which a proxy asks. All cookies except [`APPLICATION_COOKIE`], and the header
-/// `X-Subject-Token`, belong to the application. So they are not credentials here. `counts_if_both` is called only if the request has a cookie and a
-/// header.
+/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. All cookies
+/// except [`APPLICATION_COOKIE`] belong to the application, and so does the header `X-Subject-Token`. So they are not credentials here.
+/// `counts_if_both` is called only if the request has a cookie and a header.
 ///
 /// # Errors
 /// When there is no credential, when there are several credentials and none of them counts, or when `counts_if_both` fails.
@@ -348,7 +348,7 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
 }
 
 /// Reads `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617). A name or secret that nobody can have is judged like a wrong name
-/// or secret. The answer is 401. After a 401, a browser asks its user again, and does not repeat the credential.
+/// or secret, so the answer is 401. After a 401, a browser asks its user again, and does not repeat the credential.
 fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The decoder is strict: it requires padding, and unused bits must be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
@@ -552,7 +552,7 @@ mod tests {
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
         }
-        // A name with percent-encoded bytes is read unchanged, also if the client percent-encodes the whole ticket.
+        // A name with percent-encoded bytes is read unchanged, even if the client percent-encodes the whole ticket.
         for name in ["J%C3%BCrgen%20Gro%C3%9F@%local", "ä@pam", "a%3Ab@%local", "100%@local"] {
             let user: Authid = name.parse().unwrap();
             let text = ticket_text(&user, "abc=");

@@ -38,7 +38,7 @@ pub struct Faces {
     prove_first: Option<ProveFirst>,
 }
 
-/// Proves that the facts are current, with a question to etcd that begins after the call. The error says why there is no proof.
+/// Proves that the facts are current. For the proof, the server sends a new question to etcd after the call. The error says why there is no proof.
 pub type ProveFirst =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SourceError>> + Send>> + Send + Sync>;
 
@@ -211,7 +211,7 @@ impl Faces {
         Faces { prove_first, ..self }
     }
 
-    /// Returns when a request may use the facts. With `[fleet] strict`, the function waits for a proof.
+    /// Waits until a request may use the facts. With `[fleet] strict`, the function waits for a proof. In all other cases, it returns at once.
     pub(crate) async fn prove_first(&self) -> Result<(), Refusal> {
         match &self.prove_first {
             None => Ok(()),

@@ -1,5 +1,5 @@
-//! The client behind a trusted proxy, as the headers of the proxy name it: `Forwarded` (RFC 7239), or `X-Forwarded-For`, `X-Forwarded-Proto`,
-//! `X-Forwarded-Host` and `X-Forwarded-Port`.
+//! Reads the address of the client behind a trusted proxy from the headers of the proxy: `Forwarded` (RFC 7239), or `X-Forwarded-For`,
+//! `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Port`.
 //!
 //! Each proxy appends the address of its peer to the address list. So the list is read from the right, past all addresses of trusted proxies. The
 //! first address that is not a trusted proxy is the client. The client itself may have sent the values to the left of this address, so these values
@@ -41,9 +41,9 @@ struct Hop<'h> {
 }
 
 impl Connection {
-    /// If a trusted proxy reports the address and scheme of the client, stores both in place of the peer's address and scheme. Returns the host that
-    /// the client used, if the proxy reports the host. Headers from any other peer are counted and ignored. Refuses a request over a Unix socket
-    /// if its headers do not give the address of the client.
+    /// If a trusted proxy reports the address and scheme of the client, this function stores them in place of the peer's address and scheme. Returns
+    /// the host that the client used, if the proxy reports the host. If the peer is not a trusted proxy, its headers are counted and ignored. A
+    /// request over a Unix socket is refused if its headers do not give the address of the client.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,
@@ -80,8 +80,8 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
 }
 
 /// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` takes precedence. If `X-Forwarded-For` names
-/// another client than `Forwarded`, the request is refused. The reason: most proxies set only one of the two headers. Such a proxy does not check the
-/// other header, and the client may have sent the other header.
+/// another client than `Forwarded`, the request is refused, because the client may have sent one of the two headers. Most proxies set only one of
+/// them, and pass on the other header without a check.
 pub(crate) fn origin(
     headers: &HeaderMap,
     connected: (SocketAddr, bool),

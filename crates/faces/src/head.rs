@@ -75,7 +75,7 @@ const SINGLE: [&str; 17] = [
 /// - The method is unknown (RFC 9110 §9.1).
 /// - The scheme is neither `http` nor `https`.
 /// - The target has no path, although the method is not CONNECT (RFC 9112 §3.2.3).
-/// - RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids the `Host`.
+/// - The `Host` violates RFC 9112 §3.2 or RFC 9113 §8.3.1.
 /// - A field that is not a list has a second line (RFC 9110 §5.3).
 /// - In HTTP/1, a transfer coding is not `chunked`, or `chunked` occurs twice (RFC 9112 §6.1).
 /// - In HTTP/2, a value begins or ends with a blank (RFC 9113 §8.2.1).
@@ -211,8 +211,8 @@ fn is_registered_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_fit) && encoded.all(is_encoded)
 }
 
-/// Checks that the only transfer coding is one `chunked`. A sender must apply `chunked` only once, as the last coding (RFC 9112 §6.1). This server
-/// supports no other coding.
+/// Checks that no transfer coding except `chunked` is used, and that `chunked` is used only once. A sender must apply `chunked` only once, as the
+/// last coding (RFC 9112 §6.1). This server supports no other coding.
 fn check_codings(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut is_chunked = false;
     for line in headers.get_all(TRANSFER_ENCODING) {

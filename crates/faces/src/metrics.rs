@@ -97,7 +97,7 @@ metrics! {
     STARTED = gauge "process_start_time_seconds" [] "time at which the server was started, in seconds since the epoch";
 }
 
-/// The upper ends of the buckets of the durations of requests, in microseconds.
+/// The upper bounds of the histogram buckets for the durations of requests, in microseconds.
 const REQUEST_BUCKETS: Buckets = [
     5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
     30_000_000,
@@ -113,7 +113,7 @@ const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 pub enum HandshakeEnd {
     /// The certificate or its key cannot be used.
     Unusable,
-    /// No certificate has the name.
+    /// No certificate contains the requested server name.
     UnknownName,
     /// The client sent no certificate, or a certificate that is not trusted.
     ClientCertificate,
@@ -129,14 +129,14 @@ pub enum HandshakeEnd {
 const HANDSHAKE_REASONS: [&str; 6] =
     ["unusable", "unknown_name", "client_certificate", "proxy_header", "user", "member"];
 
-/// The upper ends of the buckets of a histogram, in microseconds.
+/// The upper bounds of the buckets of a histogram, in microseconds.
 type Buckets = [u64; 12];
 
 /// The durations of one series of a histogram.
 #[derive(Debug, Default)]
 struct Durations {
-    /// For each bucket, the number of durations in the bucket: longer than the upper bound of the previous bucket, and at most the upper bound of
-    /// this bucket.
+    /// The number of durations in each bucket. Such a duration is longer than the upper bound of the previous bucket, and at most as long as the
+    /// upper bound of its bucket.
     buckets: [AtomicU64; 12],
     longer: AtomicU64,
     micros: AtomicU64,
@@ -174,7 +174,7 @@ pub struct Disk {
     pub available: u64,
 }
 
-/// The maximum number of datastores for which there are samples. The number is limited because a monitoring system stores every sample for months.
+/// The maximum number of datastores with samples in the metrics. The number is limited because a monitoring system stores every sample for months.
 pub const DATASTORES_SHOWN_MAX: usize = 1_000;
 
 /// The resources that this process uses, as the kernel reports them.

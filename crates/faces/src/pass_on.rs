@@ -1,7 +1,7 @@
 //! Requests that another member of the fleet answers. A request for a datastore goes to the member that serves the datastore, if the user has a role
 //! in the datastore. The request of a user without a role is not passed on, because the time of the answer would reveal whether the datastore exists.
-//! Changes of `datastore.cfg` go to the files member. The doors of the other member judge the request once more, with the credential and the address
-//! of the client.
+//! Changes of `datastore.cfg` go to the files member. The doors of the other member judge the request again, with the credential and the address of
+//! the client.
 
 use crate::answered_by::AnsweredBy;
 use crate::body::Body;
@@ -32,7 +32,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers that are about one connection, or with which only this server may describe the client.
+/// Headers that are not passed on: headers about one connection, and headers with which only this server may describe the client.
 const NOT_PASSED: [HeaderName; 15] = [
     CONNECTION,
     KEEP_ALIVE,
@@ -97,7 +97,7 @@ pub(crate) fn member_for<'f>(
             visit.home_elsewhere(&name)?
         }
         AnsweredBy::FilesMember if matches!(*request.method(), Method::GET | Method::HEAD) => return None,
-        // If the files member is not known, this server answers, and its answer says what to do.
+        // If the files member is not known, this server itself answers. Its answer tells the client what to do.
         AnsweredBy::FilesMember => visit.files_elsewhere().filter(|member| member != UNKNOWN)?,
     };
     reachable(others, member)
@@ -175,7 +175,7 @@ fn forwarded(client: SocketAddr, is_https: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("for=\"{client}\";proto={scheme}")).ok()
 }
 
-/// Removes the headers of one connection (RFC 9110 §7.6.1), and the headers that only a server may set.
+/// Removes the headers about one connection (RFC 9110 §7.6.1), and the headers that only a server may set.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -189,7 +189,7 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// The certificate of the client, from the request that another member passed on.
+/// The certificate of the client. The member that passed on the request sends the fingerprint of this certificate in a header.
 pub(crate) fn certificate(headers: &HeaderMap) -> Option<CertificateAsk> {
     let digits = headers.get(CERTIFICATE)?.to_str().ok().filter(|digits| digits.len() == 64)?;
     let mut fingerprint = [0; 32];

@@ -25,7 +25,7 @@ impl std::fmt::Debug for Passed {
 }
 
 impl Passed {
-    /// A body with this event. `None` for an empty body: then the event is recorded at once.
+    /// A body with the event of its request. `None` if the body is empty; in this case the event is recorded at once.
     pub(crate) fn new(body: PassedBody, trace: Trace) -> Option<Self> {
         (!body.is_end_stream()).then(|| Passed { body, trace: Some(trace) })
     }

@@ -36,7 +36,7 @@ fn push_encoded(url: &mut String, byte: u8) {
     let _ = write!(url, "%{byte:02X}");
 }
 
-/// Writes one name, percent-encoded (RFC 3986 §3.3). Characters that XML would escape again, such as `'` and `&`, are encoded too.
+/// Writes one name, percent-encoded (RFC 3986 §3.3). The characters `'` and `&` are also encoded, because they would need an escape in XML.
 pub fn push_name(url: &mut String, name: &str) {
     // Most names need no encoding.
     if name.bytes().all(stays) {

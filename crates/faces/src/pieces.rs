@@ -1,4 +1,4 @@
-//! Reads a file's content in pieces. A piece is read only when the channel has a slot for the piece and the user still may read the file.
+//! Reads a file's content in pieces. A piece is read only when the channel has a slot for the piece, and only while the user may still read the file.
 
 use crate::blocking_work::blocking;
 use crate::body::Cut;
@@ -50,13 +50,13 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// No buffers.
+    /// An empty set of buffers.
     pub fn new() -> Self {
         let (home, free) = std::sync::mpsc::channel();
         Buffers { home, free }
     }
 
-    /// A buffer that was sent, or a new one.
+    /// A buffer whose bytes were sent, or a new buffer.
     pub fn take(&self) -> Vec<u8> {
         let mut buffer = self.free.try_recv().unwrap_or_default();
         buffer.clear();
@@ -64,7 +64,7 @@ impl Buffers {
         buffer
     }
 
-    /// Marks a filled buffer as one that is being sent.
+    /// Turns a filled buffer into a buffer that is being sent.
     pub fn lend(&self, bytes: Vec<u8>) -> Lent {
         Lent { bytes, home: self.home.clone() }
     }

@@ -26,7 +26,7 @@ pub struct Redirect {
 /// Returns the content of the challenge file for a token. A token is one word.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
-/// The client already uses HTTPS, through a proxy. A redirect to HTTPS would lead back to the same proxy.
+/// The error for a client that already uses HTTPS through a proxy. A redirect to HTTPS would lead back to the same proxy.
 const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
     "the client uses https already; let the proxy connect to `plain_listen` instead of `http_listen`",
 );
@@ -34,7 +34,8 @@ const ALREADY_HTTPS: RequestError = RequestError::Forwarded(
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Redirect {
-    /// Answers any request. The head of the request is checked as on the other listeners. `proxies` is set if the peer is a trusted proxy.
+    /// Answers any request. This function checks the head of the request in the same way as the other listeners. `proxies` is set if the peer is a
+    /// trusted proxy.
     pub fn answer<B>(
         &self,
         request: &Request<B>,

@@ -1,4 +1,4 @@
-//! The reasons for which a request fails. Some reasons are errors of the request itself: the code of a protocol (a face) finds them, and not a door.
+//! The reasons why a request fails. Some reasons are errors of the request itself. The code of a protocol (a face) finds these errors, not a door.
 
 use enfilade_facts::{Fault, RefusalRow};
 use enfilade_passage::Refusal;
@@ -36,7 +36,7 @@ pub enum RequestError {
     /// The request has more header fields than this number.
     #[error("the request has more than {0} header fields (limit `headers`)")]
     TooManyHeaders(u64),
-    /// The body is longer than this many bytes, which is the value of the limit with this name.
+    /// The body is longer than the limit. The number is the value of the limit in bytes, and the text is the name of the limit.
     #[error("the request body is longer than {0} bytes (limit `{1}`)")]
     BodyTooLong(u64, &'static str),
     /// The body is incomplete, or its framing is malformed.
@@ -69,7 +69,7 @@ pub enum RequestError {
     /// A condition of the request does not hold.
     #[error("a condition of the request is not true")]
     Condition,
-    /// The range is not in the file, which has this many bytes.
+    /// The range is not in the file. The number is the size of the file in bytes.
     #[error("the range is not in the file")]
     Range(u64),
     /// A parameter is missing or invalid, or the request is invalid in a way that its protocol describes.

@@ -1,5 +1,5 @@
-//! This is the only module that turns refusals into status codes. The client gets the status, and one sentence that is the same for every refusal
-//! with that status. The operator finds the reason in the log and with `explain`.
+//! This is the only module that turns refusals into status codes. The client gets the status, and usually a standard text that is the same for every
+//! refusal with this status. The operator finds the reason in the log and with `explain`.
 
 use crate::body::Body;
 use crate::request_error::{Failure, RequestError};
@@ -46,7 +46,8 @@ pub enum Aim {
 /// the target, its parent or the source.
 ///
 /// This table ensures invariant S2. Absent resources, hidden resources and resources with a damaged ACL have the same rows, so the status cannot
-/// distinguish them. If a request tries to create a name that a hidden resource has, the status is the same as without the right to create the name.
+/// distinguish them. A request may try to create a name that a hidden resource already has. The status is then the same as without the right to
+/// create the name.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
     (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
@@ -129,7 +130,8 @@ fn is_locked(refusal: &Refusal) -> bool {
     matches!(refusal.parts().1, Refusal::Content(Content::Locked(_)))
 }
 
-/// The reason of a refusal. Only a few refusals have a reason here: the reason must help an honest client, and must disclose nothing to an attacker.
+/// The reason of a refusal, as the client gets it. Only a few refusals have such a reason: it must help an honest client, and must disclose nothing
+/// to an attacker.
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
@@ -158,7 +160,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
     }
 }
 
-/// Only the status, for a protocol that has its own form of errors.
+/// The status of a failure, for a protocol that has its own form of errors.
 pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Request(error) => status_of_code(error.code(), Aim::Target, Stands::Itself),
@@ -234,7 +236,7 @@ const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),
     // RFC 4918 §10.6: the destination exists, and the request has the header `Overwrite: F`.
     ("CT03", Aim::Destination, StatusCode::PRECONDITION_FAILED),
-    // A member of the tree has the name that is not allowed. The request itself does not contain this name, so the request is not malformed.
+    // A member of the tree has a name that is not allowed. The request itself does not contain this name, so the request is not malformed.
     ("CT15", Aim::Member, StatusCode::FORBIDDEN),
 ];
 

@@ -53,12 +53,12 @@ type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
 /// A handler that authenticates the client itself (door 2), or needs no identity.
 type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
 
-/// The requirement that must be fulfilled before the handler of a route is called.
+/// The requirement that a request must fulfil before the handler of its route is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
-    /// No identity.
+    /// The handler needs no identity of the client.
     Public(Public),
-    /// A permit of door 2, which the client gets for one of the accepted credentials.
+    /// The client needs a permit of door 2. Door 2 grants the permit for a credential of an accepted kind.
     Identity(Takes, Guarded),
     /// The handler authenticates the client itself (door 2).
     Own(Own),
@@ -69,9 +69,9 @@ pub(crate) enum Need {
 pub struct Route {
     /// A path with a slash at its end also matches every path below it. The root `/` matches only itself.
     pub(crate) path: &'static str,
-    /// The methods, separated by `, `. `None` if the handler itself refuses methods.
+    /// The methods, separated by `, `. `None` if the route takes every method, and the handler itself refuses methods.
     methods: Option<&'static str>,
-    /// Whether only browsers get this route.
+    /// Whether the route answers only browsers: clients that accept HTML.
     for_browsers: bool,
     pub(crate) need: Need,
     pub(crate) answered_by: AnsweredBy,
@@ -104,31 +104,32 @@ impl Route {
         Route { path, methods: None, for_browsers: false, need, answered_by: AnsweredBy::Any, what: "" }
     }
 
-    /// The same route, for these methods only. The methods are separated by `, `. Several routes may have the same path with different methods.
+    /// Returns this route, but only for these methods. The methods are separated by `, `. Several routes may have the same path with different
+    /// methods.
     #[must_use]
     pub const fn only(self, methods: &'static str) -> Self {
         Route { methods: Some(methods), ..self }
     }
 
-    /// The same route, but only for browsers: clients that accept HTML. For other clients, the table has no such row.
+    /// Returns this route, but only for browsers: clients that accept HTML. Requests of other clients do not match the route.
     #[must_use]
     pub const fn for_browsers(self) -> Self {
         Route { for_browsers: true, ..self }
     }
 
-    /// The same route, for requests about the datastore with the name that follows in the path.
+    /// Returns this route, for requests about one datastore. The name of the datastore follows the path of the route.
     #[must_use]
     pub const fn of_datastore(self) -> Self {
         Route { answered_by: AnsweredBy::HomeOfDatastore, ..self }
     }
 
-    /// The same route, for requests that change `datastore.cfg` unless they only read.
+    /// Returns this route, for requests about `datastore.cfg`. The files member answers all of these requests except those that only read.
     #[must_use]
     pub const fn of_datastore_file(self) -> Self {
         Route { answered_by: AnsweredBy::FilesMember, ..self }
     }
 
-    /// The same route, with a summary for docs/routes.md and `enfilade reference routes`.
+    /// Returns this route with a summary for docs/routes.md and `enfilade reference routes`.
     #[must_use]
     pub const fn says(self, what: &'static str) -> Self {
         Route { what, ..self }

@@ -27,8 +27,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id that is accepted from a proxy, in bytes.
 const PROXY_ID_BYTES_MAX: usize = 128;
 
-/// The id that a proxy gave the request. The result is empty if there is no id, if the id is too long, or if the id contains other characters than
-/// letters, digits, `-`, `.` and `_`.
+/// The id that a proxy gave the request. The result is empty if there is no id, or the id is too long. It is also empty if the id contains other
+/// characters than letters, digits, `-`, `.` and `_`.
 fn request_id_of(headers: &HeaderMap) -> Word {
     let is_word = |id: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -58,7 +58,7 @@ enum Clients {
     Members,
 }
 
-/// Changes a response into one that the client can use.
+/// Changes a response into the form that the client can use.
 pub type Form = fn(&mut Answer);
 
 impl Router {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// The audit event of a running request.
 pub struct Trace {
-    /// The data about the request that are known until now.
+    /// The data about the request that are known so far.
     pub event: Event,
     house: Arc<House>,
     metrics: Arc<Metrics>,
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        // The server sent no answer, because the client closed the connection before.
+        // The server sent no answer, because the client closed the connection first.
         if self.event.status == 0 && self.event.code.is_empty() {
             self.event.verdict = "aborted";
         }

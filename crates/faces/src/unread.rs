@@ -35,7 +35,7 @@ pub struct Received {
 }
 
 /// Whether the response closes the connection, because the body was not read to its end or is malformed (RFC 9112 §9.6). `None` for a request without
-/// a body, and for HTTP/2, which ends only the stream.
+/// a body, and for HTTP/2, where only the stream ends.
 #[derive(Clone)]
 pub(crate) struct Closing(Option<Arc<AtomicBool>>);
 
@@ -59,7 +59,7 @@ pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Clo
 }
 
 impl Closing {
-    /// Adds `Connection: close` if necessary.
+    /// Adds `Connection: close` if the connection must be closed.
     pub(crate) fn tell(self, answer: &mut Answer) {
         if self.0.is_some_and(|ends| ends.load(Ordering::Relaxed)) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -84,7 +84,7 @@ impl hyper::body::Body for Received {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
-        // The body ends after its last frame. It also ends after an error.
+        // The body ends after its last frame, or after an error.
         this.is_over = !matches!(frame, Some(Ok(_)));
         if matches!(frame, Some(Err(_))) {
             this.closing.is_so();

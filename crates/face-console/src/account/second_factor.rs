@@ -19,7 +19,7 @@ use maud::{Markup, html};
 use qrcodegen::{QrCode, QrCodeEcc};
 use std::fmt::Write as _;
 
-/// The light border around a QR code, in modules (ISO/IEC 18004 asks for four).
+/// The width of the light border around a QR code, in modules. ISO/IEC 18004 requires four modules.
 const BORDER: i32 = 4;
 
 /// The permit to change the second factor of the user. The user needs no privilege for this permit.
@@ -98,7 +98,7 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
     prove_password(click, present.as_bytes()).await?;
     let user = click.visit.principal().user;
-    // Each beginning is a change of the facts. So their number is limited.
+    // Each set-up that begins changes the facts. So the number of set-ups in a minute is limited.
     click.faces.house().count_code(&user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
     let begun = click
@@ -107,8 +107,8 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     Ok(set_up(click, Some(&secret)))
 }
 
-/// The page with the secret, and the form for the first code. The secret is shown only to the browser that proved the password. So the page for
-/// another try has no secret: another session of the user could ask for this page.
+/// The page with the secret, and the form for the first code. Only the response to the form with the password contains the secret. If the user has to
+/// enter the code again, the page does not contain the secret. Another session of the user could request this page.
 fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
     let shown = secret.map(|secret| shown(click, secret));
     let content = html! {
@@ -188,7 +188,7 @@ fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
     Secret::new(code.as_bytes()).ok_or_else(|| said("enter the code of the authenticator app"))
 }
 
-/// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, also this one.
+/// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, including the session of this request.
 pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (code, user) = (code_of(click)?, click.visit.principal().user);
     // A session without the password must not be able to try many codes. So the number of codes in a minute is limited.
@@ -211,7 +211,7 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
                 let found = enfilade_admin::check_pending_second_factor(faces.house().source(), &user, now);
                 Ok::<_, Failure>(found.is_ok())
             });
-            // If there is nothing to confirm any more, the page of the account shows the reason.
+            // If no set-up waits for a confirmation any more, the page of the account shows the reason.
             if !pending.await? {
                 return Err(Trouble::Said(why));
             }
@@ -257,7 +257,7 @@ pub(super) async fn renew(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     Ok(click.page_with(StatusCode::OK, Section::Account, "New recovery codes", &content))
 }
 
-/// Removes the second factor. The password and a code are needed.
+/// Removes the second factor. The form must contain the password and a code.
 pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let passcode = proven(click).await?;
     let permit = permit(click)?;

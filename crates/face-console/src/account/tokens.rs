@@ -1,4 +1,4 @@
-//! API tokens of the user. The secret of a new token is only in the response to the form.
+//! API tokens of the user. Only the response to the form that creates a token contains the secret of the token.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;

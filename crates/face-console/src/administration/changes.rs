@@ -1,4 +1,4 @@
-//! The change log. For each change, it shows the author, the description and the time.
+//! The page of the change log. For each change, the page shows the author, the description and the time.
 
 use super::may_see;
 use crate::click::Click;
@@ -15,7 +15,7 @@ use maud::html;
 const SHOWN_MAX: usize = 100;
 const READ_MAX: u64 = 5_000;
 
-/// The newest entries that match the filter.
+/// The entries of one page that match the filter, the newest first.
 struct Log {
     entries: Vec<(u64, LogEntry)>,
     /// The value of `before` in the link to the next page. The next page contains only changes with earlier revisions. `None` if this is the last

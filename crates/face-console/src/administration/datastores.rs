@@ -17,7 +17,7 @@ const MODES: [(&str, &str); 3] =
 
 /// The most datastores on a page: the server asks the file system of each of them.
 const ROWS: usize = 20;
-/// The most datastores for which a page asks door 4.
+/// The most datastores about which a page asks door 4.
 const EXAMINED_MAX: usize = 1_000;
 
 /// A datastore, and its state.
@@ -65,7 +65,8 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Datastores, "Datastores", &content))
 }
 
-/// The datastores of the page that the query names, with the permits for their state. Also returns the name after which the next page begins.
+/// The datastores of the page that the query names. Each datastore comes with the permit to read its state. Also returns the name after which the
+/// next page begins.
 fn page_of(
     click: &mut Click<'_>,
     all: Vec<DatastoreSummary>,

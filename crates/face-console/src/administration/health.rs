@@ -1,4 +1,5 @@
-//! The state of this server, as far as the running process knows it. The command `enfilade doctor` also checks files and certificates.
+//! The page with the state of this server, as far as the running process knows the state. The command `enfilade doctor` also checks files and
+//! certificates.
 
 use super::may_see;
 use crate::click::Click;
@@ -9,14 +10,14 @@ use enfilade_faces::{Answer, Faces, Failure, blocking_failure};
 use enfilade_facts::{MirrorHealth, Read as _};
 use maud::html;
 
-/// One check.
+/// The result of one check.
 struct Check {
     what: &'static str,
     is_good: bool,
     says: String,
 }
 
-/// The checks of the state that the process knows now.
+/// The results of the checks that need only the state in the running process.
 fn checks(faces: &Faces) -> Vec<Check> {
     let (house, metrics) = (faces.house(), faces.metrics());
     let facts = house.source().read(|view| view.head().map(|head| head.revision.0));

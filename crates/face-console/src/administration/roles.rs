@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{Role, RolePath};
 use maud::{Markup, html};
 
 const PATH: &str = "/access/acl";
-/// The roles that the form offers. Roles without an effect on this server are left out.
+/// The roles that the form offers. The form does not offer roles without an effect on this server.
 const ROLES: [Role; 11] = [
     Role::DatastoreReader,
     Role::DatastoreBackup,

@@ -117,7 +117,8 @@ struct Belongings {
 
 async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failure> {
     let (faces, name, id) = (click.faces.clone(), user.userid.clone(), user.id);
-    // The paths of roles contain names of folders. So the roles are shown only to a user with the privilege that the pages of roles and groups need.
+    // The paths of roles contain names of folders. So the page shows the roles only to a user with the privilege that the pages of roles and groups
+    // need.
     let sees_roles = click.holds("/access/acl", Privileges::SYS_AUDIT);
     let belongings = blocking_failure(click.visit.share(), move || {
         let read = || {

@@ -29,8 +29,8 @@ document.addEventListener("keydown", (event) => {
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
 
-// Adds a line about an upload to the list of uploads. The script of drop boxes (guest.js) also uses this function. The function sets the name as
-// text, so the browser does not parse the name as HTML.
+// Adds a line about an upload to the list of uploads. The script of drop boxes also uses this function. Names are set as text, and the browser does
+// not parse them as HTML.
 function uploadLine(list, name) {
   const item = document.createElement("li");
   const label = document.createElement("span");
@@ -47,8 +47,8 @@ function uploadLine(list, name) {
   return { item, bar, state };
 }
 
-// The script uploads files and whole folders that the user dropped or chose, one after the other. It replaces an existing file only if the user
-// confirms this.
+// Uploads the files and whole folders that the user dropped or chose, one after the other. An existing file is replaced only if the user confirms
+// this.
 const picker = document.getElementById("upload");
 if (picker) {
   const here = picker.dataset.upload;
@@ -87,8 +87,8 @@ if (picker) {
     return ask("PUT", url, file, isNew, (bytes) => { shown.bar.value = bytes / Math.max(file.size, 1); });
   }
 
-  // The script sends a large file in pieces. After a broken connection, the script continues the upload. After a reload of the page, the upload
-  // continues if the user chooses the same file again.
+  // Sends a large file in pieces. If the connection breaks, the script continues the upload. After a reload of the page, the upload continues if the
+  // user chooses the same file again.
   async function putInPieces(url, file, isNew, shown) {
     const to = url.replace("/console/files/", "/console/uploads/");
     let failed = { status: 0, text: "the connection was lost; choose the same file again, and the upload goes on" };
@@ -166,7 +166,7 @@ if (picker) {
   addEventListener("drop", (event) => {
     event.preventDefault();
     document.body.classList.remove("over");
-    // The entries and files of the drop must be read before the first `await`, because the browser clears them afterwards.
+    // The entries and files of the drop must be read before the first `await`, because the browser clears them after the event.
     const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
     const dropped = items.map((item) => ({ entry: item.webkitGetAsEntry?.(), file: item.getAsFile() }));
     sendAll(dropped.map(({ entry, file }) => () => (entry ? sendEntry(entry, []) : send([file.name], file))));

@@ -1,7 +1,7 @@
 // This script uploads files into a drop box, one after the other.
 "use strict";
 
-// The script is in a block, because console.js on the same page defines some of the same names.
+// The names in this block do not conflict with the names in the other script of the page.
 {
   const picker = document.getElementById("drop");
   const list = document.getElementById("uploads");
@@ -38,7 +38,7 @@
     addEventListener("drop", (event) => {
       event.preventDefault();
       document.body.classList.remove("over");
-      // The script skips folders, because it can upload only files.
+      // Folders are left out, because a guest can upload only files.
       const items = [...event.dataTransfer.items].filter((item) => item.kind === "file" && !item.webkitGetAsEntry?.()?.isDirectory);
       sendAll(items.map((item) => item.getAsFile()));
     });

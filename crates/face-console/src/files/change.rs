@@ -1,4 +1,4 @@
-//! The actions of the forms on the pages of files and folders: making a folder, renaming, moving and deleting.
+//! Does the actions of the forms on the pages of files and folders: makes a folder, renames, moves and deletes.
 
 use super::show;
 use crate::click::{Click, Trouble, said};
@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{OperationKind, StorePath, shell_word};
 use enfilade_passage::{Blocking, Discarded, FailedMember, Placing, Refusal};
 use maud::{Markup, html};
 
-/// The maximum number of entries that one form changes. A page shows the same number of entries.
+/// The maximum number of entries that one form changes. A page also shows at most this number of entries.
 const PICKED_MAX: usize = 100;
 
 /// The forms that rename, move and delete a file or folder.
@@ -161,7 +161,8 @@ struct Deleted {
     refused: Option<Refusal>,
 }
 
-/// Deletes files and folders of one datastore. If the datastore has a trash, they are moved to the trash. Then the browser opens the page `to`.
+/// Deletes files and folders of one datastore. If the datastore has a trash, the files and folders are moved to the trash. After the deletion, the
+/// browser opens the page `to`.
 async fn discard(click: &Click<'_>, place: &Place, paths: &[StorePath], to: String) -> Done {
     let (visit, datastore, paths) = (click.visit.clone(), place.datastore.clone(), paths.to_vec());
     let cancel_on_drop = CancelOnDrop::default();

@@ -1,5 +1,5 @@
-//! Sends a file. A user who may write a file must not be able to run a script in the origin of the console. So the browser must download a file, and
-//! the content security policy of the response contains `sandbox`. Only pictures of known kinds are shown in a page.
+//! Sends a file. A user who may write a file must not be able to run a script in the origin of the console. So the response tells the browser to
+//! download the file, and its content security policy contains `sandbox`. Exception: pages show pictures of known kinds.
 
 use crate::click::Click;
 use crate::failure;
@@ -40,7 +40,7 @@ pub(crate) fn picture(name: &str) -> Option<&'static str> {
     PICTURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending)).map(|(_, kind)| *kind)
 }
 
-/// The head of a response with the content of a file or folder.
+/// The response with this body, which is the content of a file or folder. Sets the headers that describe the content.
 pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body) -> Answer {
     let mut answer = Response::new(body);
     let headers = answer.headers_mut();

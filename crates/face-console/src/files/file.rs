@@ -1,5 +1,4 @@
-//! The page of a file. It shows the beginning of the file if it is text or a picture, and offers actions on
-//! the file.
+//! The page of a file. The page shows a picture, or the beginning of a text, and offers actions on the file.
 
 use super::{change, content, crumbs};
 use crate::click::Click;
@@ -14,7 +13,7 @@ use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Meta, NodeKind, Refusal, Visit};
 use maud::{Markup, html};
 
-/// The maximum number of bytes of a text that are shown.
+/// The maximum number of bytes that the page shows of a text.
 const SHOWN_BYTES: usize = 64 * 1024;
 
 /// The part of the content that a page shows.
@@ -61,7 +60,7 @@ fn read(visit: Visit, place: &Place) -> Result<Option<File>, Refusal> {
     Ok(Some(File { meta, shown, may_read }))
 }
 
-/// The bytes as text, if they are UTF-8 text. The last character may be incomplete.
+/// The bytes as text, if they are UTF-8 text. An incomplete last character is left out.
 fn text(bytes: Vec<u8>) -> Option<String> {
     let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}');
     let text = match String::from_utf8(bytes) {

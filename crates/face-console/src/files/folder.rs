@@ -1,5 +1,5 @@
-//! The page of a folder. By default its entries are sorted by name. Then the server reads only the names of the folder, and examines only the entries
-//! of the page. If the entries are sorted by size or time, the server examines all entries.
+//! The page of a folder. By default its entries are sorted by name. In this order, the server reads all names of the folder, but examines only the
+//! entries of the page. If the entries are sorted by size or time, the server examines all entries.
 
 use super::row::Row;
 use super::{crumbs, search};
@@ -16,7 +16,7 @@ use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Blocking, Listing, NodeKind, Rank, Refusal, Visit};
 use maud::{Markup, html};
 
-/// The number of entries on a page. A page of entries with long names is shorter than 100 kB.
+/// The number of entries on a page. Even a page of entries with long names is shorter than 100 kB.
 const ROWS: usize = 100;
 const BATCH_ENTRIES: usize = 1_024;
 
@@ -46,7 +46,7 @@ impl Order {
     }
 }
 
-/// The entries that the page shows.
+/// The entries that the request asks for.
 struct Asked {
     order: Order,
     /// The place after which the page begins, if the order is by name.
@@ -285,7 +285,7 @@ fn line(row: &Row) -> Markup {
 }
 
 fn foot(folder: &Folder, is_first: bool, order: Order, (may_change, has_trash): (bool, bool)) -> Markup {
-    // What is in the trash can be restored, so nobody is asked.
+    // Items in the trash can be restored. So the page asks for a confirmation only if the datastore has no trash.
     const ASK: &str = "Delete the selected files and folders, with everything in them?";
     let ask = (!has_trash).then_some(ASK);
     html! {

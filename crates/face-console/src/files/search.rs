@@ -1,5 +1,5 @@
-//! Finds files and folders with names that contain a text. The search reads the folders that the user may list, the nearest folders first, and ends
-//! at a limit.
+//! Finds files and folders whose names contain a text. The search reads the folders that the user may list, the nearest folders first. The search
+//! ends at a limit of entries or time.
 
 use super::crumbs;
 use super::row::Row;

@@ -83,7 +83,7 @@ fn number<T: std::str::FromStr>(click: &Click<'_>, name: &'static str) -> Result
     click.asked(name).parse().map_err(|_| NO_NUMBER.into())
 }
 
-/// Ends a request about an upload in pieces. If another request works on the upload, the script tries again.
+/// Ends a request about an upload in pieces. If another request works on the upload, the status is 503, and the script tries again.
 fn end_piece(mut click: Click<'_>, outcome: Result<(StatusCode, String), Failure>) -> Answer {
     match outcome {
         Ok((status, text)) => {
@@ -110,7 +110,7 @@ fn is_new_only(click: &Click<'_>) -> bool {
 }
 
 /// Begins an upload in pieces, or finds the unfinished upload of the same file. The response contains the name of the upload, and the number of bytes
-/// that were received.
+/// that the server has received.
 pub(crate) async fn begin(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
@@ -136,8 +136,8 @@ async fn begun(click: &Click<'_>, place: Place) -> Result<(StatusCode, String), 
     .await
 }
 
-/// Appends a piece to an unfinished upload. The response contains the number of bytes that were received. If the piece does not begin there, nothing
-/// is written, and the script goes on at this number.
+/// Appends a piece to an unfinished upload. The response contains the number of bytes that the server has received. If the piece does not begin at
+/// this number, nothing is written, and the script continues at this number.
 pub(crate) async fn append(click: Click<'_>, place: Place, body: Received) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();

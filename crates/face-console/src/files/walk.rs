@@ -1,4 +1,5 @@
-//! Visits everything below a folder that the user may list, the nearest folders first. Only one folder is open at a time, and no entry is opened.
+//! Visits the entries of a folder and of all folders below it, as far as the user may list them. The nearest folders come first. Only one folder is
+//! open at a time, and no file is opened.
 
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_passage::{Entry, Listing, NodeKind, Refusal};
@@ -8,7 +9,7 @@ const BATCH_ENTRIES: usize = 512;
 /// The maximum memory for the paths of folders that wait to be read, in bytes.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// The visit of everything below a folder.
+/// A running visit of everything below a folder.
 pub(super) struct Walk {
     listing: Listing,
     at: StorePath,
@@ -26,15 +27,15 @@ impl Walk {
         Walk { listing, at, is_open: true, folders: VecDeque::new(), waiting_bytes: 0, is_cut: false }
     }
 
-    /// The next entries with their paths; `None` at the end. The result of a step may be empty, because the caller must be able to end the walk at a
-    /// limit even if the user may see no entry.
+    /// The next entries with their paths; `None` at the end. The result of a step may be empty. So the caller can end the walk at a limit, even if
+    /// the user may see no entry.
     ///
     /// # Errors
     /// When the user may no longer list the datastore.
     pub(super) fn next(&mut self) -> Result<Option<Vec<(StorePath, Entry)>>, Refusal> {
         if self.is_open {
             if let Some(batch) = self.listing.next_batch(BATCH_ENTRIES)? {
-                // A path that is too long cannot be opened.
+                // An entry with a path that is too long is left out, because it cannot be opened.
                 let with_path = |entry: Entry| Some((self.at.join(&entry.name).ok()?, entry));
                 let members: Vec<_> = batch.into_iter().filter_map(with_path).collect();
                 for (path, _) in members.iter().filter(|(_, entry)| entry.meta.kind == NodeKind::Directory) {
@@ -64,7 +65,7 @@ impl Walk {
         self.folders.push_back(folder.clone());
     }
 
-    /// The time, in milliseconds.
+    /// The present time, in milliseconds.
     pub(super) fn tick_millis(&self) -> u64 {
         self.listing.now().tick_millis
     }

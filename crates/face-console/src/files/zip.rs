@@ -33,8 +33,8 @@ pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
 /// # Errors
 /// The refusal of a door.
 pub(crate) async fn open(visit: &Visit, place: &Place) -> Result<(Turn, Listing), Failure> {
-    // The directory of the archive is in memory, like the names of a directory page. So an archive counts as a directory page for the limit on the
-    // directory pages of one user at a time.
+    // The directory of the archive is in memory, like the names on a directory page. So an archive counts as a directory page. The number of
+    // directory pages that one user can get at the same time is limited.
     let turn = visit.share().page().await;
     let (visit, at) = (visit.clone(), place.clone());
     let listing = blocking_failure(visit.share(), move || {
@@ -77,7 +77,7 @@ struct Packing {
     archive: Archive,
 }
 
-/// The error that the archive is cut short.
+/// The error of an archive that is cut short.
 struct CutShort;
 
 impl Packing {
@@ -150,7 +150,7 @@ impl Packing {
         self.put(end).await
     }
 
-    /// The bytes before the content of a member, unless the directory of the archive is too large.
+    /// The bytes before the content of a member, or an error if the directory of the archive gets too large.
     fn begin(&mut self, member: Member) -> Result<Vec<u8>, CutShort> {
         let begin = self.archive.begin(member);
         match self.archive.directory_bytes() > DIRECTORY_BYTES_MAX {

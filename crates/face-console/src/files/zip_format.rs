@@ -1,5 +1,5 @@
 //! Writes the bytes of a zip archive (PKWARE APPNOTE 6.3.10) from its beginning to its end. Files are stored without compression. The checksum of a
-//! file follows its content, because the checksum is not known before the content was read.
+//! file follows its content, because the checksum is known only after the content was read.
 
 use enfilade_facts::vocabulary::date_of;
 
@@ -44,7 +44,7 @@ fn u64(to: &mut Vec<u8>, n: u64) {
     to.extend_from_slice(&n.to_le_bytes());
 }
 
-/// A number in 32 bits, or the value which says that the number is in a field of ZIP64.
+/// A number in 32 bits. If the number is larger, the result is the value which says that a field of ZIP64 contains the number.
 fn short(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -28,7 +28,7 @@ pub(super) fn answered(answer: Answer, mut trace: Trace) -> Answer {
     answer
 }
 
-/// The page for every link that does not work, and for every place that is absent or hidden. The page does not depend on the request.
+/// The page for every link that does not work, and for every place that is absent or hidden. The page is the same for every request.
 fn nothing() -> Answer {
     let content = html! {
         p { "The link has ended, or its address is not complete. Ask the person who sent it for a new one." }
@@ -36,7 +36,7 @@ fn nothing() -> Answer {
     guarded(page::outside(StatusCode::NOT_FOUND, "Nothing is here", &content))
 }
 
-/// Whether a failure looks like a link that was never made.
+/// Whether the response to a failure must be the same as for a link that was never made.
 fn is_nothing(failure: &Failure) -> bool {
     let hides = [
         StatusCode::UNAUTHORIZED,
@@ -49,7 +49,7 @@ fn is_nothing(failure: &Failure) -> bool {
     hides.contains(&status_of(failure)) || matches!(failure, Failure::Request(RequestError::Path(_)))
 }
 
-/// The page of a failure.
+/// The response to a request that failed.
 pub(super) fn failure(failure: Failure, mut trace: Trace) -> Answer {
     trace.failed(&failure);
     let plain = failed(&failure, Aim::Target);
@@ -67,7 +67,8 @@ pub(super) fn failure(failure: Failure, mut trace: Trace) -> Answer {
     answered(answer, trace)
 }
 
-/// A line of text about a failed upload, for the script. A name that is taken looks like a folder into which nothing can be uploaded.
+/// The response to the script after a failed upload: a line of text. The response for a taken name is the same as for a folder into which nothing can
+/// be uploaded.
 pub(super) fn plain(failure: &Failure, trace: Trace) -> Answer {
     let mut trace = trace;
     trace.failed(failure);

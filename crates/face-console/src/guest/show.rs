@@ -14,7 +14,7 @@ use maud::{Markup, html};
 /// The number of entries on a page.
 const ROWS: usize = 100;
 
-/// What is at the place of a request.
+/// The object at the place of a request.
 enum Shown {
     File(Meta),
     Folder {
@@ -34,7 +34,7 @@ fn read(visit: Visit, place: &Place, after: Option<Rank>) -> Result<Shown, Refus
     Ok(Shown::Folder { rows: entries.iter().map(Row::of).collect(), last })
 }
 
-/// The place after which a page of a folder begins.
+/// The entry after which a page of a folder begins.
 fn after(guest: &Guest<'_>) -> Option<Rank> {
     let (kind, name) = parameter(&guest.query, "after")?.split_once(':')?;
     match kind {
@@ -100,7 +100,7 @@ fn folder(guest: &Guest<'_>, rows: &[Row], last: Option<&Rank>) -> Markup {
 }
 
 fn line(guest: &Guest<'_>, row: &Row) -> Markup {
-    // An entry whose path is too long cannot be opened.
+    // An entry whose path is too long cannot be opened, so its link is empty.
     let href =
         guest.place.path.join(&row.name).map(|path| guest.url(&path, row.is_folder)).unwrap_or_default();
     let (class, icon) = if row.is_folder { ("entry folder", Icon::Folder) } else { ("entry", Icon::File) };

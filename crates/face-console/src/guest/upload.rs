@@ -1,5 +1,5 @@
-//! Receives a file for a drop box. A guest never replaces a file. If the name is taken, the file gets another name, and the response is the same. So a
-//! guest does not learn which names are taken.
+//! Receives a file for a drop box. A guest never replaces a file. If the name is taken, the file gets another name, and the response does not show
+//! this. So a guest does not learn which names are taken.
 
 use super::{Guest, count_use, page};
 use enfilade_faces::{Answer, Arriving, Body, Failure, Received, RequestError, blocking, blocking_failure};

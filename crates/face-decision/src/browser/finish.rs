@@ -59,8 +59,8 @@ async fn end(
     }
 }
 
-/// Answers when the code could not be exchanged, for example because the user opened the page again. If the browser already has a session, the
-/// browser is redirected to the application.
+/// The response if the code could not be exchanged, for example because the user opened the page again. If the browser already has a session, the
+/// response is a redirect to the application.
 async fn not_finished(
     faces: &Faces,
     headers: &HeaderMap,

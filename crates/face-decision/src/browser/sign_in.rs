@@ -62,7 +62,8 @@ impl Origin {
         let found = application_of(faces.house().source(), &host).map_err(crate::failure)?;
         let Some((application, authority)) = found else { return Ok(Err(BadLink)) };
         let url = format!("https://{authority}");
-        // The host of an application must not be the host of the page for signing in. Otherwise the application would get the cookie of this page.
+        // The host of an application must not be the host of the page for signing in. Otherwise the application would get the cookie of the page for
+        // signing in.
         if faces.sign_in().is_some_and(|own| is_same_host(own, &host)) {
             return Ok(Err(BadLink));
         }
@@ -91,8 +92,8 @@ async fn show(
 ) -> Result<Answer, Failure> {
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
-    // The pages of other hosts below the same domain can make a browser load this page in the background, with the cookie. So the session counts only
-    // if the browser opens the page.
+    // Pages of other hosts below the same domain can make a browser load this page in the background, with the cookie. So the server uses the session
+    // only if the browser opens the page.
     match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page(&head.headers)) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
         None => Ok(form(origin.as_ref(), &pairs, "", None, None)),

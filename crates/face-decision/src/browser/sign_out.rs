@@ -1,4 +1,4 @@
-//! Signing out. It ends the session of the sign-in, and also the sessions of all applications.
+//! Signs a browser out. This ends the session of the sign-in, and the sessions of the browser for all applications.
 
 use super::{SIGN_IN, answered, page};
 use crate::knows_proxy;
@@ -26,7 +26,7 @@ pub(crate) fn sign_out_here(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, false)
 }
 
-/// Signs out at the host of an application, in the same way.
+/// Signs out at the host of an application. As at the page for signing in, GET returns a page with a button, and POST signs out.
 pub(crate) fn sign_out_at_application(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, true)
 }

@@ -1,4 +1,5 @@
-//! The first step at the application's host: a cookie with a random secret, which connects the later code with this browser.
+//! The first step at the application's host: the browser gets a cookie with a random secret. The cookie connects the later one-time code with this
+//! browser.
 
 use super::{SIGN_IN, answered};
 use crate::knows_proxy;

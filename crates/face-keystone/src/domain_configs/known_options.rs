@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// A known option: its group, its name, and its default as JSON. An option without a default is a secret.
 pub(super) type Known = (&'static str, &'static str, Option<&'static str>);
 
-/// The options that Keystone 30 accepts, with its defaults.
+/// The options that Keystone 30 accepts, with Keystone's defaults.
 #[rustfmt::skip]
 pub(super) const KNOWN: &[Known] = &[
     ("identity", "driver", Some(r#""sql""#)),
@@ -146,7 +146,7 @@ pub fn domain_options(config: &Map<String, Value>) -> Result<Vec<ConfigOption>, 
     options(config, &Part::default())
 }
 
-/// The options in these groups, which must be within the part.
+/// The options in these groups. Each option must belong to the given part of the configuration.
 pub(super) fn options(groups: &Map<String, Value>, part: &Part) -> Result<Vec<ConfigOption>, Error> {
     let mut options = Vec::new();
     for (group, of_group) in groups {

@@ -1,5 +1,5 @@
-//! The OpenAPI document that is generated from the table. A test compares the document with the table. With `UPDATE_EXPECT=1` the test writes the
-//! document again.
+//! The OpenAPI document that is generated from the table. A test compares the stored document with the table. With `UPDATE_EXPECT=1` the test
+//! replaces the stored document.
 
 use super::super::resource::Resource as _;
 use super::super::schema::{Schema, Type};
@@ -357,7 +357,7 @@ fn links(route: &V3Route) -> Map<String, Value> {
         if names.len() != given + 1 {
             continue;
         }
-        // The response to a request that creates several records contains no single record. So the request has no link.
+        // The response to a request that creates several records contains no single record. So the request has no links.
         if ["limits", "registered_limits"].contains(collection) {
             continue;
         }
@@ -478,7 +478,7 @@ fn what_is_written_down_is_the_table() {
 /// All routing rules of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// Rules of Keystone for which this server answers 404. An entry contains the prefix of the paths of the rules, and the reason.
+/// Rules of Keystone for which this server answers 404. Each entry contains a prefix of the paths of such rules, and the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("/static/", "Keystone's own pages"),
     ("/v3/auth/tokens/OS-PKI", "PKI tokens are not supported"),

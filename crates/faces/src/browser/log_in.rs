@@ -1,5 +1,5 @@
-//! Checks the name, the password and the code that a person entered in the form for signing in. A program can send all of them at once. A person sends
-//! the password first, and gets a receipt for it if the account needs a code. The second form sends the receipt and the code.
+//! Checks the name, the password and the code that a person entered in the form for signing in. A program can send all three at once. A person sends
+//! the password first, and gets a receipt for the password if the account needs a code. The second form sends the receipt and the code.
 
 use super::{change, is_unauthorized, parameter};
 use crate::connection::Connection;
@@ -12,11 +12,12 @@ use enfilade_facts::vocabulary::{Secret, UserId, Word};
 use enfilade_passage::{Arrival, Credential, IdentityRefusal, Passcode, Refusal, SecretAsk, SessionAsk};
 use std::net::IpAddr;
 
-/// How far the person came.
+/// The result of a form for signing in.
 pub enum Attempt {
-    /// Everything that the form asked for is right.
+    /// The password is right, and also the code if the account needs one.
     Complete(Box<Arrival>),
-    /// The password is right, and the account needs a code. The text is a secret: it stands for the password for five minutes.
+    /// The password is right, and the account needs a code. The text is the receipt for the password. The receipt is a secret: for five minutes, a
+    /// form with the receipt needs no password.
     NeedsCode(String),
 }
 
@@ -29,7 +30,7 @@ impl std::fmt::Debug for Attempt {
     }
 }
 
-/// Checks the password in the fields of a form, or the receipt for it, and the code if there is one.
+/// Checks the fields of a form: the password or a receipt for the password, and the code if the form contains one.
 ///
 /// # Errors
 /// The refusal of door 2. [`why_not`] returns the sentence for the person.
@@ -67,7 +68,8 @@ pub async fn log_in(
     Ok(Attempt::Complete(Box::new(arrival.with_passcode(passcode)?)))
 }
 
-/// Returns a receipt if password and code satisfy the rules of the user, and the password alone does not.
+/// Returns [`Attempt::NeedsCode`] if the password alone does not satisfy the rules of the user, but password and code together do. In all other
+/// cases, returns [`Attempt::Complete`].
 async fn ask_for_code(arrival: Arrival) -> Result<Attempt, Failure> {
     let is_enough =
         |rule: &Vec<String>| rule.iter().all(|method| ["password", "totp"].contains(&method.as_str()));
@@ -77,7 +79,7 @@ async fn ask_for_code(arrival: Arrival) -> Result<Attempt, Failure> {
     })
 }
 
-/// Checks a code, and commits its use before the login continues. So nobody can use the code again.
+/// Checks a code, and commits the use of the code before the login continues. So nobody can use the code again.
 async fn passcode(
     faces: &Faces,
     proven: Option<UserId>,
@@ -90,7 +92,7 @@ async fn passcode(
     change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await
 }
 
-/// The receipt that the form must send again after this refusal: only the code was wrong.
+/// The receipt in the form, if only the code in the form was wrong. The next form must send this receipt again. `None` for all other refusals.
 pub fn kept_receipt<'p>(pairs: &'p [(String, String)], refusal: &Refusal) -> Option<&'p str> {
     let is_code = matches!(refusal, Refusal::Identity(IdentityRefusal::WrongPasscode { .. }));
     parameter(pairs, "receipt").filter(|_| is_code)

@@ -12,9 +12,9 @@ pub struct FleetState {
     pub proof_millis: Option<u64>,
     /// The number of changes that are not applied yet.
     pub behind: u64,
-    /// The number of reads of facts that were refused without a proof.
+    /// The number of reads of facts that were refused because there was no proof.
     pub refused: u64,
-    /// The number of changes by this server that all members obey.
+    /// The number of changes that this server made and that all members obey.
     pub acknowledged: u64,
     /// The total time that these changes took until all members obeyed them, in milliseconds.
     pub acknowledged_millis: u64,
