@@ -2,6 +2,7 @@
 
 mod bounds;
 mod browser;
+mod commands;
 mod files;
 mod links;
 mod pages;

@@ -257,7 +257,7 @@ async function secondFactor(page) {
   await check(page, "account-second-factor");
   await page.fill("#factor-password", PASSWORD);
   await page.fill("#factor-code", other);
-  await page.keyboard.press("Enter");
+  await page.click("button.danger:has-text('Remove the second factor')");
   await page.waitForSelector("text=The second factor was removed.");
 }
 
@@ -268,6 +268,7 @@ async function administration(page) {
     ["groups", "groups"],
     ["roles", "roles"],
     ["datastores", "datastores"],
+    ["applications", "applications"],
     ["changes", "changes"],
     ["health", "health"],
     ["explain?who=bob%40local&right=write&datastore=main&path=%2F", "explain"],

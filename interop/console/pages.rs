@@ -3,6 +3,7 @@
 use super::{Browser, PASSWORD, server, set_password};
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
+use serde_json::json;
 
 /// The server, with an administrator and an auditor.
 fn world() -> Server {
@@ -136,7 +137,7 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
     let server = world();
     let (root, eve, alice) =
         (signed_in(&server, "root"), signed_in(&server, "eve"), signed_in(&server, "alice"));
-    let areas = ["users", "groups", "roles", "datastores", "changes", "health"];
+    let areas = ["users", "groups", "roles", "datastores", "applications", "changes", "health"];
     for area in areas {
         let status = |browser: &Browser<'_>| browser.open(&format!("/console/{area}")).status;
         // A user without a privilege sees an empty list of datastores, as in the API.
@@ -186,6 +187,20 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
             "/console/datastores?done=changed",
         ),
         ("datastores/maintenance", &[("name", "main"), ("mode", "none")], "/console/datastores?done=changed"),
+        (
+            "applications/add",
+            &[
+                ("application", "wiki"),
+                ("hosts", "wiki.example.com, docs.example.com"),
+                ("public", "/static"),
+            ],
+            "/console/applications?done=changed",
+        ),
+        (
+            "applications/set",
+            &[("application", "wiki"), ("hosts", "wiki.example.com"), ("administer", "/admin,/settings")],
+            "/console/applications?done=changed",
+        ),
         ("users/end-sessions", &[("name", "carl@local")], "/console/users?user=carl%40local&done=changed"),
         ("users/remove", &[("name", "carl@local")], "/console/users?done=removed"),
     ] {
@@ -204,6 +219,19 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
         changes.contains("role assign DatastoreReader to carl@local") && changes.contains("root@local"),
         "{changes}"
     );
+    let wiki = &server.cli(&["application", "show", "wiki"])[0];
+    assert_eq!((&wiki["hosts"], &wiki["public"]), (&json!(["wiki.example.com"]), &json!([])), "{wiki}");
+    assert_eq!(wiki["administer"], json!(["/admin", "/settings"]), "{wiki}");
+    let applications = root.open("/console/applications").text();
+    assert!(applications.contains("value=\"/admin,/settings\""), "{applications}");
+    for (field, text) in [("hosts", "no host"), ("hosts", ""), ("public", "static")] {
+        let usual = [("application", "wiki"), ("hosts", "wiki.example.com"), (field, text)];
+        let fields: Vec<_> = usual.into_iter().filter(|(name, value)| *name != field || *value == text).collect();
+        let refused = root.act("/console/applications/set", &fields);
+        assert_eq!(refused.status, 422, "{field}={text}: {}", refused.text());
+    }
+    let gone = root.act("/console/applications/remove", &[("application", "wiki")]);
+    assert_eq!((gone.status, server.cli(&["application", "list"]).len()), (303, 0));
     // If the command line refuses something, the console refuses it with the same sentence.
     let refused = root.act("/console/users/add", &[("name", "alice@local")]);
     assert!(refused.status == 422 && refused.text().contains("already exists"), "{}", refused.text());

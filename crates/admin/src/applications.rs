@@ -114,6 +114,21 @@ pub fn show_application(source: &dyn Source, name: &ApplicationName) -> Result<A
     source.read(|view| view.get::<Application>(name))??.ok_or_else(|| missing(name))
 }
 
+/// Refuses the host of the page for signing in, because the cookie of this page would reach the application. `own` is this host; `None` if there is no
+/// such page.
+///
+/// # Errors
+/// When one of the hosts is `own`.
+pub fn refuse_host_of_sign_in(hosts: &[HostName], own: Option<&HostName>) -> Result<(), Error> {
+    match hosts.iter().find(|host| Some(*host) == own) {
+        Some(host) => Err(Error::Invalid(format!(
+            "`{host}` is the host of the page for signing in (`[decisions] sign_in`), so an application on it would get the cookie of that page: use \
+             another host name for the application"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn check(application: &Application) -> Result<(), Error> {
     let Application { hosts, public, open, administer, comment, passes_preflight, .. } = application;
     check_comment(comment.as_deref())?;

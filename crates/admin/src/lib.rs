@@ -47,7 +47,8 @@ pub use access::{
 pub use activities::{lock_user, note_logins, settle_activities};
 pub use administrators::{Administers, Administrator, administrators, has_administrator, why_no_login};
 pub use applications::{
-    create_application, edit_application, list_applications, remove_application, show_application,
+    create_application, edit_application, list_applications, refuse_host_of_sign_in, remove_application,
+    show_application,
 };
 pub use bootstrap::{ensure_local_realm, is_empty, is_set_up};
 pub use browser_sessions::{

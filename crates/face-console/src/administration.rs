@@ -1,5 +1,6 @@
 //! The pages of administrators. Each page asks door 4 for the same privilege as the corresponding call of the API of Proxmox Backup Server.
 
+pub(crate) mod applications;
 pub(crate) mod changes;
 pub(crate) mod datastores;
 pub(crate) mod groups;
@@ -21,6 +22,7 @@ pub(crate) async fn show(click: &mut Click<'_>, area: &str) -> Result<Option<Ans
         "groups" => groups::show(click).await?,
         "roles" => roles::show(click).await?,
         "datastores" => datastores::show(click).await?,
+        "applications" => applications::show(click).await?,
         "changes" => changes::show(click).await?,
         "health" => health::show(click).await?,
         _ => return Ok(None),
@@ -34,6 +36,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, area: &str, action: &str) -> R
         "groups" => groups::act(click, action).await,
         "roles" => roles::act(click, action).await,
         "datastores" => datastores::act(click, action).await,
+        "applications" => applications::act(click, action).await,
         _ => Err(RequestError::NoRoute.into()),
     };
     match done {

@@ -16,13 +16,14 @@ pub(crate) enum Section {
     Groups,
     Roles,
     Datastores,
+    Applications,
     Changes,
     Health,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Section::Files,
         Section::Links,
         Section::Trash,
@@ -32,6 +33,7 @@ impl Section {
         Section::Groups,
         Section::Roles,
         Section::Datastores,
+        Section::Applications,
         Section::Changes,
         Section::Health,
     ];
@@ -71,6 +73,9 @@ impl Section {
             Section::Datastores => {
                 let needs = Some(("/datastore", Privileges::DATASTORE_AUDIT));
                 ("/console/datastores", "Datastores", Icon::Store, needs)
+            }
+            Section::Applications => {
+                ("/console/applications", "Applications", Icon::Session, audit("/application"))
             }
             Section::Changes => ("/console/changes", "Changes", Icon::Log, audit("/system/log")),
             Section::Health => ("/console/health", "Health", Icon::Health, audit("/system/status")),

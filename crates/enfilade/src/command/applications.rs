@@ -6,7 +6,6 @@ use crate::cli::Properties;
 use crate::config::UrlOrigin;
 use crate::home::Home;
 use crate::output;
-use anyhow::bail;
 use enfilade_facts::tables::{Application, CountsIfBoth, CredentialKind};
 use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
 use serde_json::{Value, json};
@@ -72,16 +71,10 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
 /// The usual port of https.
 const HTTPS: u16 = 443;
 
-/// Refuses the host of the page for signing in, because the cookie of this page would reach the application.
-fn refuse_host_of_sign_in(home: &Home, hosts: &[HostName]) -> anyhow::Result<()> {
+/// Refuses the host of the page for signing in.
+fn refuse_host_of_sign_in(home: &Home, hosts: &[HostName]) -> Result<(), enfilade_admin::Error> {
     let own = home.config.decisions.sign_in.as_ref().and_then(UrlOrigin::host);
-    match hosts.iter().find(|host| Some(*host) == own.as_ref()) {
-        Some(host) => bail!(
-            "`{host}` is the host of the page for signing in (`[decisions] sign_in`), so an application on it would get the cookie of that page: use \
-             another host name for the application"
-        ),
-        None => Ok(()),
-    }
+    enfilade_admin::refuse_host_of_sign_in(hosts, own.as_ref())
 }
 
 /// Sets the given properties. Properties that are not given stay unchanged.

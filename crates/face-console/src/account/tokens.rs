@@ -70,7 +70,12 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
                 }
             }
             (pages)
-            div.pad { (command(&[format!("enfilade token list {}", shell_word(&user))])) }
+            div.pad {
+                (command(&[
+                    format!("enfilade token list {}", shell_word(&user)),
+                    format!("enfilade token delete {}", shell_word(&format!("{user}!NAME"))),
+                ]))
+            }
         }
     })
 }

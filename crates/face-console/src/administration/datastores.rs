@@ -60,7 +60,11 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
         @if let Some(next) = next {
             nav.pages aria-label="Pages" { span {} a rel="next" href=(url("", &[("after", next.as_str())])) { "Next page" } }
         }
-        (command(&["enfilade datastore list".to_owned(), "enfilade datastore create NAME --path PATH".to_owned()]))
+        (command(&[
+            "enfilade datastore list".to_owned(),
+            "enfilade datastore operations".to_owned(),
+            "enfilade datastore create NAME --path PATH".to_owned(),
+        ]))
     };
     Ok(click.page(Section::Datastores, "Datastores", &content))
 }

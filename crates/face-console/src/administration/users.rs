@@ -212,6 +212,7 @@ fn page(click: &Click<'_>, user: &UserSummary, belongings: &Belongings) -> Marku
         (command(&[
             format!("enfilade user access {word}"),
             format!("enfilade user disable {word}"),
+            format!("enfilade user enable {word}"),
             format!("enfilade session end {word}"),
             format!("enfilade user passwd {word}"),
             format!("enfilade user second-factor {word} reset"),
