@@ -226,7 +226,8 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
     assert!(applications.contains("value=\"/admin,/settings\""), "{applications}");
     for (field, text) in [("hosts", "no host"), ("hosts", ""), ("public", "static")] {
         let usual = [("application", "wiki"), ("hosts", "wiki.example.com"), (field, text)];
-        let fields: Vec<_> = usual.into_iter().filter(|(name, value)| *name != field || *value == text).collect();
+        let fields: Vec<_> =
+            usual.into_iter().filter(|(name, value)| *name != field || *value == text).collect();
         let refused = root.act("/console/applications/set", &fields);
         assert_eq!(refused.status, 422, "{field}={text}: {}", refused.text());
     }

@@ -179,7 +179,7 @@ fn finish(result: Result<Answer, Failure>, trace: Trace) -> Answer {
 /// Counts a use of the link, if the link has a limited number of uses. If the use cannot be counted, the request is refused.
 async fn count_use(guest: &Guest<'_>) -> Result<(), Failure> {
     let id = *guest.visit.identity().token().ok_or(IdentityRefusal::NoLink)?;
-    let house = guest.faces.arc_house();
+    let house = guest.faces.arc_house().clone();
     let is_limited = blocking_failure(guest.visit.share(), move || {
         has_limited_uses(house.source(), &id).map_err(failure_of_change)
     });

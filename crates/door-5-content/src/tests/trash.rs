@@ -2,7 +2,7 @@
 
 use super::{Scratch, code, names_on_disk};
 use crate::relocate::{EntryRef, Relocated};
-use crate::trash::{ThrownAway, TrashRecord, take_out, throw};
+use crate::trash::{ThrownAway, TrashRecord, bytes_of, take_out, throw};
 use crate::{Blocking, Fill, ItemId, Refusal, TreeBudget, can_be_shown};
 use enfilade_facts::vocabulary::{StorePath, UserId};
 use std::cell::Cell;

@@ -8,9 +8,7 @@ use crate::section::Section;
 use enfilade_faces::browser::{failure_of_change, url};
 use enfilade_faces::{Answer, Failure, RequestError, blocking_failure};
 use enfilade_facts::tables::Application;
-use enfilade_facts::vocabulary::{
-    ApplicationName, HostName, Privileges, RolePath, StorePath, shell_word,
-};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, Privileges, RolePath, StorePath, shell_word};
 use enfilade_passage::Lending;
 use maud::{Markup, html};
 
@@ -75,7 +73,8 @@ fn joined<T: ToString>(all: &[T]) -> String {
 
 fn card(click: &Click<'_>, at: usize, name: &ApplicationName, row: &Application) -> Markup {
     let path = RolePath::of_application(name, &StorePath::root());
-    let accepts = if row.accepts.is_empty() { "every kind of credential".to_owned() } else { joined(&row.accepts) };
+    let accepts =
+        if row.accepts.is_empty() { "every kind of credential".to_owned() } else { joined(&row.accepts) };
     let word = shell_word(name.as_str());
     html! {
         section.card {
@@ -122,7 +121,8 @@ where
 }
 
 fn paths(click: &Click<'_>, field: &str) -> Result<Vec<StorePath>, Trouble> {
-    match click.field(field).split(',').map(str::trim).find(|text| !text.is_empty() && !text.starts_with('/')) {
+    match click.field(field).split(',').map(str::trim).find(|text| !text.is_empty() && !text.starts_with('/'))
+    {
         Some(text) => Err(said(format!("`{text}`: expected a path such as /static"))),
         None => listed(click, field),
     }

@@ -1,14 +1,16 @@
 //! The trash: files and folders that were deleted in the console can be restored. A user sees only the items that the user deleted; an administrator
 //! of the datastore sees the items of all users. Door 4 judges each item at the path from which it was deleted, with the present ACL of the item. If
-//! the user could not see the item at this path, the item looks absent. To restore an item, or to delete it for
-//! good, the user needs the right to delete it at this path. So a user who lost a role or a right does not get it back through the trash.
+//! the user could not see the item at this path, the item looks absent. To restore an item, or to delete it for good, the user needs the right to
+//! delete it at this path. So a user who lost a role or a right does not get it back through the trash.
 
 use super::{Discarded, FailedMember, Placing, TrashItem, TrashPage, Tree, WhoseTrash};
+use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, AdminAsk, Ask, Lending, NodeKind, Wanted};
 use enfilade_content::{
-    EntryRef, ItemId, Refusal as Content, Relocated, ThrownAway, Touches, TrashRecord, Trashed,
+    EntryRef, ItemId, Node, Refusal as Content, Relocated, ThrownAway, Touches, TrashRecord, Trashed,
+    TreeBudget,
 };
 use enfilade_facts::vocabulary::{AccessMask, Privileges, RolePath, StorePath};
 
