@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The pages with commands. Together they have all forms.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 15] = [
     "",
     "files/main/",
     "files/main/a.txt",
+    "why/main/",
     "links",
     "account",
     "explain?who=alice%40local&right=read&datastore=main&path=%2F",

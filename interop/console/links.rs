@@ -253,7 +253,8 @@ fn wrong_passwords_of_a_link_are_limited_in_each_minute() {
         let wrong = format!("password=guess {at}");
         let arguments = ["--interface", &from, "--header", &origin, "--data-urlencode", &wrong];
         let page = guest.send(path, &arguments);
-        assert!([403, 429].contains(&page.status), "{}", page.head);
+        // 503: too many hashes are computed at the same time.
+        assert!([403, 429, 503].contains(&page.status), "{}", page.head);
         usize::from(page.status == 403)
     };
     // Every guess is from another network, so no address is blocked. All guesses are at most of two windows.
@@ -391,7 +392,8 @@ fn people_make_and_end_links_in_the_console() {
     let all = root.open("/console/links?of=all").text();
     assert!(all.contains("alice@local") && all.contains("main:/shared"), "{all}");
     let rest = root.open("/console/links?of=all&from=1").text();
-    assert!(rest.contains("alice@local") && !rest.contains("bob@local"), "{rest}");
+    let rows = |page: &str| page.matches("name=\"id\"").count();
+    assert_eq!((rows(&all), rows(&rest)), (2, 1), "{rest}");
     // A person who may only see users sees no path of a foreign link.
     server.cli(&["role", "assign", "--path", "/access", "--auth-id", "bob@local", "Audit"]);
     let audited = bob.open("/console/links?of=all");

@@ -102,10 +102,10 @@ fn the_console_and_links_of_any_member_show_files_of_another() {
     let [home, other] = [&fleet.members[0], &fleet.members[1]];
     home.add_user("alice", "DatastorePowerUser");
     set_password(home, "alice@local");
-    home.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
     let main = home.data().join("datastores/main");
     std::fs::create_dir(main.join("shared")).unwrap();
     std::fs::write(main.join("shared/a.txt"), "the a").unwrap();
+    home.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
     let alice = Browser::new(other);
     alice.sign_in("alice");
     let page = alice.open("/console/files/main/shared/");

@@ -21,9 +21,9 @@ pub(crate) const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
 /// The routes of the listener for proxies that ask for decisions.
 pub(crate) const DECISIONS: [&[Route]; 1] = [&enfilade_decision::ROUTES];
 
-/// The routes of the main listener.
+/// The routes of the main listener. The console comes first, because its route for browsers has the path `/`, like a route of the Identity API.
 pub(crate) fn main(has_console: bool) -> Vec<&'static [Route]> {
-    ALWAYS.into_iter().chain(CONSOLE.into_iter().filter(|_| has_console)).collect()
+    CONSOLE.into_iter().filter(|_| has_console).chain(ALWAYS).collect()
 }
 
 /// The routes of the listener for other members of the fleet, without the console.
