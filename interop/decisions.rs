@@ -37,7 +37,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let got = Arc::<Mutex<Vec<Got>>>::default();
@@ -49,6 +49,10 @@ impl Application {
             }
         });
         Application { address, got }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// What the application got since the last call.

@@ -52,6 +52,7 @@ mod import;
 mod import_again;
 mod import_cloud;
 mod import_delegated;
+mod integrate;
 mod migration;
 mod monitoring;
 mod keys;

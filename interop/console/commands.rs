@@ -10,10 +10,11 @@ const PAGES: [&str; 15] = [
     "",
     "files/main/",
     "files/main/a.txt",
-    "why/main/",
     "links",
     "account",
     "explain?who=alice%40local&right=read&datastore=main&path=%2F",
+    // The ACL of this file has to change.
+    "explain?who=alice%40local&right=write&datastore=main&path=%2Fb.txt",
     "review/main/",
     "users",
     "users?user=alice%40local",
@@ -41,7 +42,9 @@ fn each_command_is_on_a_page_or_has_a_reason() {
     server.cli(&["group", "add", "staff"]);
     server.cli(&["application", "create", "wiki", "--host", "wiki.example.com"]);
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
-    std::fs::write(server.data().join("datastores/main/a.txt"), "a").unwrap();
+    for name in ["a.txt", "b.txt"] {
+        std::fs::write(server.data().join("datastores/main").join(name), "a").unwrap();
+    }
     let root = Browser::new(&server);
     root.sign_in("root@local");
     let open = |page: &str| {

@@ -50,6 +50,14 @@ fn check_tree(path: &RolePath, role: Role) -> Result<(), Error> {
     }))
 }
 
+/// Checks that a user, token or group exists, so that a role can be assigned to it.
+///
+/// # Errors
+/// When it does not exist, or the facts cannot be read.
+pub fn check_target(ctx: &ChangeContext<'_>, target: &Target) -> Result<(), Error> {
+    ctx.facts.read(|view| who(view, target))?.map(drop)
+}
+
 /// Assigns a role on a path.
 ///
 /// # Errors

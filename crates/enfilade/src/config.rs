@@ -14,7 +14,7 @@ pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use url_origin::UrlOrigin;
-pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity};
+pub(crate) use values::{Check, MailAddress, MapSize, TransportSecurity, Users};
 
 use crate::owner::uid_of;
 use anyhow::{Context, bail};
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use values::{Duration, Matching, UseOfIndex, UseOfLimits, Users};
+use values::{Duration, Matching, UseOfIndex, UseOfLimits};
 
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -321,7 +321,7 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
 }
 
 /// Parses the file without the environment, because errors must contain line numbers. The error lists all wrong lines in their order.
-fn parse_file(text: &str) -> anyhow::Result<Config> {
+pub(crate) fn parse_file(text: &str) -> anyhow::Result<Config> {
     let line = |span: Range<usize>| {
         let before = text.as_bytes().get(..span.start).unwrap_or_default();
         1 + before.iter().filter(|byte| **byte == b'\n').count()

@@ -73,7 +73,7 @@ pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
 }
 
 /// The groups in the text of `/etc/group` (group(5)) that contain this user. A service manager gives these groups to the server, too.
-fn groups_of(text: &str, user: &str) -> Vec<Gid> {
+pub(crate) fn groups_of(text: &str, user: &str) -> Vec<Gid> {
     let group = |line: &str| {
         let mut fields = line.split(':').skip(2);
         let (id, members) = (fields.next()?.parse().ok()?, fields.next()?);

@@ -2,6 +2,7 @@
 
 use super::changes;
 use clap::{Args, Subcommand, ValueEnum};
+use enfilade_admin::Target;
 use enfilade_faces::RequestError;
 use enfilade_facts::tables::{CountsIfBoth, CredentialKind};
 use enfilade_facts::vocabulary::{
@@ -22,6 +23,9 @@ pub(crate) enum Application {
         /// A host of the application's URLs, such as wiki.example.com; may be repeated
         #[arg(long = "host", required = true, value_name = "HOST")]
         hosts: Vec<HostName>,
+        /// A user, token or @group that gets the role ApplicationUser on the application; may be repeated
+        #[arg(long = "user", value_name = "WHO")]
+        users: Vec<Target>,
         #[command(flatten)]
         properties: Properties,
     },
@@ -267,6 +271,16 @@ pub(crate) struct Integrate {
     /// Pass on `Authorization` and `X-Auth-Token` to the application, which can then act as the user
     #[arg(long)]
     pub(crate) pass_credentials: bool,
+    /// Let the proxy on this machine ask: write `[decisions] listen` and `users` into the configuration file, and add the user of the proxy to the
+    /// group that may open the socket. Afterwards restart the server and the proxy
+    #[arg(long)]
+    pub(crate) enable: bool,
+    /// The Unix socket on which the server listens for the proxy, if the configuration file names none [default: /run/enfilade/decisions.sock]
+    #[arg(long, value_name = "PATH", requires = "enable")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The Linux user that runs the proxy [default: the user of Debian's package: www-data, haproxy, caddy or envoy]
+    #[arg(long, value_name = "NAME", requires = "enable")]
+    pub(crate) proxy_user: Option<String>,
     /// Write the files into this existing directory, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,

@@ -7,25 +7,31 @@ use crate::config::UrlOrigin;
 use crate::home::Home;
 use crate::output;
 use enfilade_facts::tables::{Application, CountsIfBoth, CredentialKind};
-use enfilade_facts::vocabulary::{ApplicationName, HostName, RolePath, StorePath};
+use enfilade_facts::vocabulary::{ApplicationName, HostName, Role, RolePath, StorePath};
 use serde_json::{Value, json};
 
 pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<()> {
     match command {
-        Command::Create { name, hosts, properties } => {
+        Command::Create { name, hosts, users, properties } => {
             refuse_host_of_sign_in(home, &hosts)?;
+            let ctx = home.change_context();
+            // An application without its users would surprise, so the users are checked first.
+            users.iter().try_for_each(|user| enfilade_admin::check_target(&ctx, user))?;
             let mut application = Application::default();
             edit(&mut application, &hosts, &properties);
-            let at = enfilade_admin::create_application(&home.change_context(), &name, &application)?;
-            let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
+            let mut at = enfilade_admin::create_application(&ctx, &name, &application)?;
             let path = RolePath::of_application(&name, &StorePath::root());
-            output::done(
-                json,
-                &value,
-                &format!(
-                    "application {name} created; no user has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
+            for user in &users {
+                at = enfilade_admin::assign_role(&ctx, &path, user, Role::ApplicationUser, true)?;
+            }
+            let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
+            let about = match users.is_empty() {
+                true => format!(
+                    "no user has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
                 ),
-            );
+                false => format!("{} may use it (role ApplicationUser on {path})", joined(&users)),
+            };
+            output::done(json, &value, &format!("application {name} created; {about}"));
         }
         Command::List => {
             let applications = enfilade_admin::list_applications(home.source())?;

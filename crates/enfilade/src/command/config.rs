@@ -58,6 +58,10 @@ fn check(data: &Path, is_named: bool, file: Option<&Path>, json: bool) -> anyhow
     owner::become_owner(data)?;
     certificates::examine(&config.tls, data)
         .with_context(|| format!("configuration `{}`: the server cannot start", path.display()))?;
+    config
+        .decisions
+        .uids()
+        .with_context(|| format!("configuration `{}`: the server cannot start", path.display()))?;
     let roots = roots_of(data, &config);
     refuse_exposed_backups(data, &config, roots.clone())?;
     let mut warnings = without_effect(&config);

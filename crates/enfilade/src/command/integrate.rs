@@ -2,8 +2,11 @@
 //!
 //! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:` and `@plain:`: only if the proxy listens with TLS, or
 //! without TLS. `@strip:`: only if the application gets no credentials. `@http:` and `@grpc:`: only if the proxy asks over HTTP, or over gRPC.
-//! `@files:` and `@upstream:`: only if the proxy serves the files of a datastore itself, or passes requests on.
+//! `@bind:`: only if the proxy listens on one address of the machine. `@files:` and `@upstream:`: only if the proxy serves the files of a datastore itself, or passes requests on.
 
+mod enable;
+
+use self::enable::Enabling;
 use crate::cli::{Integrate, Product};
 use crate::home::Home;
 use crate::output;
@@ -13,7 +16,7 @@ use enfilade_facts::tables::Application;
 use enfilade_facts::vocabulary::ApplicationName;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The usual address of an application.
 const UPSTREAM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -42,7 +45,9 @@ fn templates(product: Product) -> &'static [Template] {
 
 pub(super) fn run(home: &Home, arguments: &Integrate, json: bool) -> anyhow::Result<()> {
     let (name, application) = chosen(home, arguments.application.as_ref())?;
-    let values = values(home, arguments, (&name, &application))?;
+    let enabling = arguments.enable.then(|| Enabling::new(home, arguments)).transpose()?;
+    let socket = enabling.as_ref().map(|enabling| enabling.socket.clone());
+    let values = values(home, arguments, (&name, &application), socket)?;
     let files: Vec<(String, String)> = templates(arguments.product)
         .iter()
         .map(|(file, template)| (replaced(file, &values), filled(template, arguments, &values)))
@@ -67,7 +72,12 @@ pub(super) fn run(home: &Home, arguments: &Integrate, json: bool) -> anyhow::Res
             }
         }
     }
-    Ok(())
+    enabling.map_or(Ok(()), |enabling| enabling.apply(&home.data, arguments.product))
+}
+
+/// The name of a proxy on the command line.
+fn name_of(product: Product) -> String {
+    product.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) -> anyhow::Result<()> {
@@ -109,11 +119,13 @@ fn values(
     home: &Home,
     arguments: &Integrate,
     (name, application): (&ApplicationName, &Application),
+    enabled: Option<PathBuf>,
 ) -> anyhow::Result<Vec<(&'static str, String)>> {
     let Integrate { product, listen, certificate, key, no_tls, directory, .. } = arguments;
     let upstream = arguments.upstream.unwrap_or(UPSTREAM);
     let decisions = home.config.decisions.listen.as_ref();
-    let socket = decisions.and_then(|listen| listen.sockets().next());
+    let is_enabled = enabled.is_some();
+    let socket = enabled.or_else(|| decisions.and_then(|listen| listen.sockets().next()));
     let address = decisions.and_then(|listen| listen.texts().iter().find(|text| !text.starts_with("unix:")));
     match product {
         Product::Traefik if address.is_none() => bail!(
@@ -122,11 +134,11 @@ fn values(
         Product::Traefik => {}
         _ if socket.is_none() && address.is_some() => bail!(
             "`[decisions] listen` has no Unix socket, and {} needs one: add \"unix:/run/enfilade/decisions.sock\", and restart the server",
-            product.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            name_of(*product)
         ),
         _ if socket.is_none() => bail!(
-            "the server does not listen for questions of proxies: set `listen = \"unix:/run/enfilade/decisions.sock\"` in the section `[decisions]` of \
-             the configuration, and restart the server"
+            "the server does not listen for questions of proxies: run this command again with `--enable`, or set `listen = \
+             \"unix:/run/enfilade/decisions.sock\"` and `users` in the section `[decisions]` of the configuration, and restart the server"
         ),
         _ => {}
     }
@@ -144,7 +156,8 @@ fn values(
     if arguments.grpc && *product != Product::Envoy {
         bail!("only Envoy can ask over gRPC; leave out `--grpc`");
     }
-    if let Some(socket) = socket.as_ref().filter(|socket| !socket.exists() && *product != Product::Traefik) {
+    let is_missing = |socket: &&PathBuf| !is_enabled && !socket.exists() && *product != Product::Traefik;
+    if let Some(socket) = socket.as_ref().filter(is_missing) {
         output::note(&format!(
             "warning: there is no socket `{}`: restart the server, so that it listens there",
             socket.display()
@@ -157,7 +170,7 @@ fn values(
              proxy, run `enfilade application set {name} --port {port}`"
         ));
     }
-    let placeholder = |path: &Option<std::path::PathBuf>, usual: &str| {
+    let placeholder = |path: &Option<PathBuf>, usual: &str| {
         path.as_ref().map_or_else(|| usual.to_owned(), |path| path.display().to_string())
     };
     let hosts: Vec<&str> =
@@ -218,6 +231,7 @@ fn filled(template: &str, arguments: &Integrate, values: &[(&'static str, String
         ("@strip:", !arguments.pass_credentials),
         ("@http:", !arguments.grpc),
         ("@grpc:", arguments.grpc),
+        ("@bind:", !arguments.listen.ip().is_unspecified()),
         ("@files:", values.iter().any(|(name, value)| *name == "ROOT" && !value.is_empty())),
         ("@upstream:", values.iter().any(|(name, value)| *name == "ROOT" && value.is_empty())),
     ];
