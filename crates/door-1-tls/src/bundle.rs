@@ -96,8 +96,7 @@ impl Bundle {
 }
 
 /// The reason why a bundle without a private key cannot be used.
-pub const WITHOUT_KEY: &str =
-    "the file contains no private key, and there is no `.key` file next to the file";
+pub const WITHOUT_KEY: &str = "the file contains no private key, and the directory has no file with the key: `NAME.pem.key` or `NAME.key`";
 
 /// Returns the reason why the private key of a bundle, or of the `.key` file next to the bundle, cannot be read.
 fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
@@ -211,7 +210,7 @@ mod tests {
             (
                 one.clone(),
                 None,
-                "the file contains no private key, and there is no `.key` file next to the file",
+                "the file contains no private key, and the directory has no file with the key: `NAME.pem.key` or `NAME.key`",
             ),
             // A key that is encrypted in OpenSSL's traditional form. Its headers are not base64.
             (

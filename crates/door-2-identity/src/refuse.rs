@@ -26,12 +26,12 @@ pub enum Refusal {
     #[error("there is no such link: it was never made, was ended, or its URL is not complete")]
     NoLink,
     /// The link was used too often in this minute, or too many wrong passwords were entered for it.
-    #[error("the link `{link}` {why} in this minute")]
+    #[error(
+        "the link `{link}` was used too often in this minute, or too many wrong passwords were entered for it"
+    )]
     LinkTooOften {
         /// The API token of the link.
         link: Authid,
-        /// What happened too often.
-        why: &'static str,
         /// How long the guest has to wait.
         seconds: u64,
     },
@@ -396,7 +396,7 @@ mod tests {
             ("ID33", Refusal::NoLink),
             ("ID34", Refusal::LinkUsedUp(who())),
             ("ID35", Refusal::LinkPassword(who())),
-            ("ID36", Refusal::LinkTooOften { link: who(), why: "it", seconds: 1 }),
+            ("ID36", Refusal::LinkTooOften { link: who(), seconds: 1 }),
             ("ID05", Refusal::OtherUser),
             ("ID02", Refusal::Malformed(why())),
             ("ID03", Refusal::Revoked(who())),

@@ -227,7 +227,7 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     match (values.next(), values.next()) {
         (None, _) => Ok(()),
         (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"websocket") => Ok(()),
-        _ => Err(RequestError::Misleading("`upgrade` with another value than `websocket`")),
+        _ => Err(RequestError::Upgrade),
     }
 }
 
@@ -498,7 +498,7 @@ mod tests {
             &[("upgrade", "websocket"), ("upgrade", "websocket")],
             &[("upgrade", "h2c, websocket")],
         ] {
-            assert!(matches!(and(other), Err(RequestError::Misleading(_))), "{other:?}");
+            assert!(matches!(and(other), Err(RequestError::Upgrade)), "{other:?}");
         }
         assert!(and(&[("sec-websocket-key", "x")]).unwrap().ask.upgrades);
         let asked = [

@@ -3,14 +3,14 @@
 use crate::connection::Connection;
 use crate::credential::Carried;
 use crate::metrics::Metrics;
-use crate::pass_on::PassOn;
+use crate::pass_on::{Elsewhere, PassOn, home_elsewhere};
 use crate::rendered::Rendered;
 use crate::trace::{self, Trace};
 use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{ChangeContext, FileSet, LimitModel, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::RequestId;
+use enfilade_facts::vocabulary::{DatastoreName, RequestId};
 use enfilade_facts::{Index, Memo, MemoSeed, Requester, SourceError};
 use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, Visit};
 use hyper::header::HeaderValue;
@@ -217,6 +217,12 @@ impl Faces {
             None => Ok(()),
             Some(prove) => Ok(prove().await?),
         }
+    }
+
+    /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has
+    /// no role in the datastore.
+    pub fn home_elsewhere(&self, visit: &mut Visit, name: &DatastoreName) -> Option<Elsewhere<'_>> {
+        home_elsewhere(self.others()?, visit, name)
     }
 
     /// The other members that serve datastores.

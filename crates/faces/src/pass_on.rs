@@ -6,7 +6,6 @@
 use crate::answered_by::AnsweredBy;
 use crate::body::Body;
 use crate::connection::Connection;
-use crate::faces::Faces;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::RequestError;
@@ -69,20 +68,21 @@ pub struct Elsewhere<'f> {
     member: String,
 }
 
-impl Faces {
-    /// The member of the fleet that serves a datastore. `None` if this member serves it, if no request can be passed on, or if the visitor has no role
-    /// in the datastore.
-    pub fn home_elsewhere(&self, visit: &mut Visit, name: &DatastoreName) -> Option<Elsewhere<'_>> {
-        let others = self.others()?;
-        reachable(others, visit.home_elsewhere(name)?)
-    }
+/// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has no
+/// role in the datastore.
+pub(crate) fn home_elsewhere<'f>(
+    others: &'f dyn PassOn,
+    visit: &mut Visit,
+    name: &DatastoreName,
+) -> Option<Elsewhere<'f>> {
+    reachable(others, visit.home_elsewhere(name)?)
 }
 
 fn reachable(others: &dyn PassOn, member: String) -> Option<Elsewhere<'_>> {
     (!others.has_no_listener(&member)).then_some(Elsewhere { others, member })
 }
 
-/// The member of the fleet that answers a request of a route with this path; `None` if this member answers it.
+/// The other member of the fleet that answers a request of a route with this path; `None` if this server itself answers the request.
 pub(crate) fn member_for<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,
@@ -94,7 +94,7 @@ pub(crate) fn member_for<'f>(
         AnsweredBy::HomeOfDatastore => {
             // After the path of the route, the path of the request continues with the name of the datastore.
             let name = request.uri().path().strip_prefix(route)?.split('/').next()?.parse().ok()?;
-            visit.home_elsewhere(&name)?
+            return home_elsewhere(others, visit, &name);
         }
         AnsweredBy::FilesMember if matches!(*request.method(), Method::GET | Method::HEAD) => return None,
         // If the files member is not known, this server itself answers. Its answer tells the client what to do.

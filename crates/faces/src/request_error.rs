@@ -115,6 +115,11 @@ pub enum RequestError {
         "a header {0} is refused: some applications take the path, the method or the user from it. Do not send it"
     )]
     Misleading(&'static str),
+    /// A request asks for a change to a protocol other than WebSocket.
+    #[error(
+        "a header `upgrade` with a value other than `websocket` is refused: the server could not check requests over the new protocol. Do not send it"
+    )]
+    Upgrade,
     /// The names of the visitor's groups are longer in total than this many bytes.
     #[error(
         "the names of all groups of the user have together more than {0} bytes. Remove the user from groups, or run `enfilade application set NAME \
@@ -217,7 +222,7 @@ impl RequestError {
             RequestError::UnknownMethod => "HT28",
             RequestError::Forwarded(_) => "HT29",
             RequestError::Subrequest(_) => "HT30",
-            RequestError::Misleading(_) => "HT31",
+            RequestError::Misleading(_) | RequestError::Upgrade => "HT31",
             RequestError::GroupsTooLong(_) => "HT32",
             RequestError::NotPassed => "HT33",
         }

@@ -233,9 +233,7 @@ impl House {
         let counted = enfilade_identity::link_id(&ask.text).map(Counted::Guesses);
         if let Some(Err(seconds)) = counted.map(|counted| self.per_minute.count(counted, self.now())) {
             return Err(match closed.refuse() {
-                WrongSecret(link) => {
-                    LinkTooOften { link, why: "got too many wrong passwords", seconds }.into()
-                }
+                WrongSecret(link) => LinkTooOften { link, seconds }.into(),
                 other => other.into(),
             });
         }
@@ -262,7 +260,7 @@ impl House {
         use enfilade_identity::Refusal::{LinkTooOften, NoLink};
         let (id, link) = visit.identity.token().zip(Some(visit.principal().authid.clone())).ok_or(NoLink)?;
         let counted = self.per_minute.count(Counted::Uses(*id), self.now());
-        counted.map_err(|seconds| LinkTooOften { link, why: "was used too often", seconds }.into())
+        counted.map_err(|seconds| LinkTooOften { link, seconds }.into())
     }
 
     /// The pass with which a guest need not send the password of a link again, and the seconds for which it is valid. `None` if the visitor is no

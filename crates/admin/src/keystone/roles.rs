@@ -84,7 +84,7 @@ pub(super) fn check_implied(
     }
     match prior == implied || other.domain.is_some() && row.domain.is_none() {
         true => Err(Error::Refused(
-            "a role cannot imply itself, and only a role of a domain can imply a role of a domain".to_owned(),
+            "a role cannot imply itself, and a role without a domain cannot imply a role that belongs to a domain".to_owned(),
         )),
         false => Ok(()),
     }

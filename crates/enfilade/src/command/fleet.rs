@@ -282,8 +282,8 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     };
     if let Some(older) = members.iter().find(is_older) {
         bail!(
-            "the files were not moved: a server of `{}` has an older program, which would go on serving the datastores. Update the program there, restart the \
-             server, and run this command again",
+            "nothing was changed, and the fleet does not follow the files of this machine yet: a server of member `{}` runs an older version, which would \
+             continue to serve the datastores of the earlier files member. Update Enfilade on that member, restart its server, and run this command again",
             older.name
         );
     }

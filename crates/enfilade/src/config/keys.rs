@@ -176,7 +176,7 @@ keys! {
         rotate_every: Option<Duration>, "never", Restart;
         /// The lifetime of a session, in seconds.
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
-        /// How long services may still validate an expired session, in seconds.
+        /// How long a service such as Nova still gets an answer about an expired session if it asks with `allow_expired`, in seconds after the expiry.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
         /// The number of previous time steps of 30 seconds from which passcodes are still accepted (Keystone's `[totp] included_previous_windows`).
         totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;

@@ -52,7 +52,7 @@ impl Enabling {
         let user = arguments.proxy_user.clone().unwrap_or_else(|| usual_user(arguments.product).to_owned());
         if uid_of(&user).is_none() {
             bail!(
-                "this machine has no user `{user}`, as whom the proxy runs: install the proxy first, or name its user with `--proxy-user NAME`"
+                "this machine has no user `{user}`: install the proxy first, or name the user that runs the proxy with `--proxy-user NAME`"
             );
         }
         let path = config::path(&home.data, home.config_file.as_deref());
