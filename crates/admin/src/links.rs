@@ -109,8 +109,9 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
     let (id, secret) = (CredentialId::from_bytes(random()?), random::<LINK_SECRET_BYTES>()?);
     let name = format!("link-{}", to_hex(&random::<NAME_BYTES>()?)).parse()?;
     let tokenid = Authid { user: new.owner.clone(), token: Some(name) };
-    let LinkPlace { datastore, path, rights, .. } = &new.place;
-    let what = format!("link create {tokenid}: {} {datastore}:{path}", rights.name());
+    let LinkPlace { datastore, rights, .. } = &new.place;
+    // The change log is shown to people who may not see the path.
+    let what = format!("link create {tokenid}: {} {datastore}", rights.name());
     let ((), at) = ctx.commit(&what, |view, change| {
         let owner = user_id(view, &new.owner)?;
         if view.get::<Datastore>(datastore)?.is_none() {

@@ -100,7 +100,13 @@ async fn answer(
     };
     let datastore = visit.principal().link.as_ref().map(|link| link.datastore.clone());
     if let Some(other) = datastore.and_then(|name| faces.home_elsewhere(&mut visit, &name)) {
-        return other.answer(connection, Request::from_parts(head, body), trace).await;
+        return match other.pass(connection, Request::from_parts(head, body), trace).await {
+            Ok(answer) => answer,
+            Err(refused) => {
+                let (failure, trace) = *refused;
+                page::failure(failure, trace)
+            }
+        };
     }
     match guest(faces, connection, visit, (text, rest, &head), trace) {
         Ok(guest) => served(guest, &head, body).await,

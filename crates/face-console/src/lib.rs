@@ -68,7 +68,13 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
         }
         match session::signed_in(faces, &connection, request.headers(), &mut trace).await {
             Ok(Some((mut visit, csrf))) => match elsewhere(faces, &mut visit, path) {
-                Some(other) => other.answer(connection, request, trace).await,
+                Some(other) => match other.pass(connection, request, trace).await {
+                    Ok(answer) => answer,
+                    Err(refused) => {
+                        let (failure, trace) = *refused;
+                        failure::outside(Err(failure), trace)
+                    }
+                },
                 None => clicked(faces, connection, (visit, csrf), request, trace).await,
             },
             Ok(None) if matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) => {

@@ -8,12 +8,12 @@ use crate::body::Body;
 use crate::connection::Connection;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
 use crate::passed::{Passed, PassedBody};
-use crate::request_error::RequestError;
-use crate::respond::{Aim, Answer, fail, failed};
+use crate::request_error::{Failure, RequestError};
+use crate::respond::{Answer, fail};
 use crate::trace::Trace;
 use crate::unread::Received;
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_passage::{CertificateAsk, UNKNOWN, Visit};
+use enfilade_passage::{CertificateAsk, Share, UNKNOWN, Visit};
 use hyper::header::{
     CONNECTION, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
@@ -66,6 +66,8 @@ pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, 
 pub struct Elsewhere<'f> {
     others: &'f dyn PassOn,
     member: String,
+    /// The share of the visitor.
+    share: Share,
 }
 
 /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has no
@@ -75,11 +77,13 @@ pub(crate) fn home_elsewhere<'f>(
     visit: &mut Visit,
     name: &DatastoreName,
 ) -> Option<Elsewhere<'f>> {
-    reachable(others, visit.home_elsewhere(name)?)
+    let member = visit.home_elsewhere(name)?;
+    reachable(others, member, visit)
 }
 
-fn reachable(others: &dyn PassOn, member: String) -> Option<Elsewhere<'_>> {
-    (!others.has_no_listener(&member)).then_some(Elsewhere { others, member })
+fn reachable<'f>(others: &'f dyn PassOn, member: String, visit: &Visit) -> Option<Elsewhere<'f>> {
+    let is_reachable = member != UNKNOWN && !others.has_no_listener(&member);
+    is_reachable.then(|| Elsewhere { others, member, share: visit.share() })
 }
 
 /// The other member of the fleet that answers a request of a route with this path; `None` if this server itself answers the request.
@@ -98,26 +102,47 @@ pub(crate) fn member_for<'f>(
         }
         AnsweredBy::FilesMember if matches!(*request.method(), Method::GET | Method::HEAD) => return None,
         // If the files member is not known, this server itself answers. Its answer tells the client what to do.
-        AnsweredBy::FilesMember => visit.files_elsewhere().filter(|member| member != UNKNOWN)?,
+        AnsweredBy::FilesMember => visit.files_elsewhere()?,
     };
-    reachable(others, member)
+    reachable(others, member, visit)
 }
 
 impl Elsewhere<'_> {
     /// Passes a request on to the other member, and the response back to the client. The caller has set the path in the event of `trace`, because the
     /// URL can be a secret.
-    pub async fn answer(
+    pub async fn answer(self, connection: Connection, request: Request<Received>, trace: Trace) -> Answer {
+        match self.pass(connection, request, trace).await {
+            Ok(answer) => answer,
+            Err(refused) => {
+                let (failure, trace) = *refused;
+                fail(failure, trace)
+            }
+        }
+    }
+
+    /// As [`Elsewhere::answer`], for a caller with pages of its own for failures.
+    ///
+    /// # Errors
+    /// When the other member does not answer, or the visitor has too many waiting requests. The log gets the reason from `trace`.
+    pub async fn pass(
         self,
         connection: Connection,
         mut request: Request<Received>,
         mut trace: Trace,
-    ) -> Answer {
+    ) -> Result<Answer, Box<(Failure, Trace)>> {
         if describe(&connection, &mut request, &trace).is_none() {
-            return fail(RequestError::Host("it is missing").into(), trace);
+            return Err(Box::new((RequestError::Host("it is missing").into(), trace)));
         }
-        let response = match self.others.pass(self.member, request).await {
+        let passed = match self.share.passed() {
+            Some(_place) => self.others.pass(self.member, request).await,
+            None => Err("too many requests of this user wait for other members".to_owned()),
+        };
+        let response = match passed {
             Ok(response) => response,
-            Err(why) => return not_passed(&why, trace),
+            Err(why) => {
+                trace.cause = why;
+                return Err(Box::new((RequestError::NotPassed.into(), trace)));
+            }
         };
         let (mut head, body) = response.into_parts();
         strip(&mut head.headers);
@@ -127,18 +152,8 @@ impl Elsewhere<'_> {
             Some(passed) => Body::Passed(Box::new(passed)),
             None => Body::empty(),
         };
-        Response::from_parts(head, body)
+        Ok(Response::from_parts(head, body))
     }
-}
-
-/// Ends a request that the other member does not answer. The log contains the reason.
-fn not_passed(why: &str, mut trace: Trace) -> Answer {
-    let failure = RequestError::NotPassed.into();
-    trace.failed(&failure);
-    trace.event.reason = format!("{}: {why}", trace.event.reason);
-    let answer = failed(&failure, Aim::Target);
-    trace.answered(&answer);
-    answer
 }
 
 /// Writes the request in the form in which one server sends it to another, and adds the data that this server has about the client.

@@ -17,6 +17,8 @@ pub struct Trace {
     began: u64,
     /// The time at which door 2 accepted the credential.
     admitted: Option<Instant>,
+    /// A text that the log adds to the reason of an invalid request; empty if there is none.
+    pub(crate) cause: String,
 }
 
 impl Trace {
@@ -33,6 +35,7 @@ impl Trace {
             metrics: Arc::clone(metrics),
             began: house.now().tick_millis,
             admitted: None,
+            cause: String::new(),
         }
     }
 
@@ -64,6 +67,9 @@ impl Trace {
                 self.event.code = error.code();
                 self.event.fault = error.fault().name();
                 self.event.reason = error.to_string();
+                if !self.cause.is_empty() {
+                    self.event.reason = format!("{}: {}", self.event.reason, self.cause);
+                }
             }
         }
     }

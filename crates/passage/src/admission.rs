@@ -245,7 +245,11 @@ impl House {
             Ok(Err(unfinished)) => return Err(unfinished.refuse().into()),
             Err(refusal) => refusal,
         };
-        let Refusal::Identity(WrongSecret(link)) = &refusal else { return Err(refusal) };
+        let Refusal::Identity(WrongSecret(link)) = &refusal else {
+            // No password was judged.
+            counted.into_iter().for_each(|counted| self.per_minute.take_back(counted));
+            return Err(refusal);
+        };
         let named = link.to_word();
         let (refusal, late) = self.count_failure(refusal, &named, from);
         late.wait().await;

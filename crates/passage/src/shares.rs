@@ -1,4 +1,5 @@
-//! Each user's share of three resources: threads that wait for file systems, directory pages, and memory for unsent answers. A directory page holds
+//! Each user's share of four resources: threads that wait for file systems, directory pages, memory for unsent answers, and requests that another
+//! member of the fleet answers. A directory page holds
 //! all names of a directory in memory until the names are sent. If a user has used the whole share, further work of the user waits until other work
 //! of the same user ends. Other users do not wait.
 
@@ -7,6 +8,10 @@ use enfilade_facts::vocabulary::UserId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The maximum number of requests of a user that wait for the head of another member's response. It is a part of the requests that may wait for one
+/// member, so that no user, and no guest of a link, can stop the requests of all others with slow uploads.
+const PASSED_MAX: usize = 128;
 
 /// The users with running or waiting work.
 #[derive(Debug, Default)]
@@ -18,6 +23,7 @@ struct Places {
     pages: Arc<Semaphore>,
     /// Each permit of the semaphore stands for one byte.
     answers: Arc<Semaphore>,
+    passed: Arc<Semaphore>,
 }
 
 /// A user's share.
@@ -42,6 +48,7 @@ impl Shares {
                 threads: room(limits.threads_per_user),
                 pages: room(limits.pages_per_user),
                 answers: room(limits.answer_bytes_per_user),
+                passed: Arc::new(Semaphore::new(PASSED_MAX)),
             })
         };
         let places = Arc::clone(self.all().entry(user).or_insert_with(new));
@@ -65,6 +72,12 @@ impl Share {
     pub async fn page(self) -> Turn {
         let place = Arc::clone(&self.places.pages).acquire_owned().await.ok();
         Turn(place, self)
+    }
+
+    /// A place for a request that another member answers; `None` if the user's share has no free place.
+    pub fn passed(self) -> Option<Turn> {
+        let place = Arc::clone(&self.places.passed).try_acquire_owned().ok()?;
+        Some(Turn(Some(place), self))
     }
 
     /// Waits until `bytes` bytes of an answer may be kept in memory. `bytes` is at most 1 MiB, the smallest value of `answer_bytes_per_user`.
@@ -116,6 +129,9 @@ mod tests {
         assert!(shares.of(bob, &limits).answer_now(1 << 20).is_ok());
         drop(held);
         drop(shares.of(alice, &limits).answer(1 << 20).await);
+        let passed: Vec<_> = (0..PASSED_MAX).map(|_| shares.of(alice, &limits).passed().unwrap()).collect();
+        assert!(shares.of(alice, &limits).passed().is_none() && shares.of(bob, &limits).passed().is_some());
+        drop(passed);
         drop(one);
         drop((third.await.unwrap(), two, of_bob, page));
         assert!(shares.all().is_empty());

@@ -131,7 +131,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
                 expires: token.expires,
                 created: token.created,
                 grace_until: token.previous.map(|previous| previous.until),
-                comment: token.comment,
+                comment: token.comment.filter(|_| token.link.is_none()),
                 own_roles: token.own_roles,
                 limited_to: limited_to.transpose()?,
                 unrestricted: delegation.as_ref().is_some_and(|row| row.unrestricted && row.rules.is_empty()),

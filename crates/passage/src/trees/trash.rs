@@ -3,7 +3,7 @@
 //! the user could not see the item at this path, the item looks absent. To restore an item, or to delete it for good, the user needs the right to
 //! delete it at this path. So a user who lost a role or a right does not get it back through the trash.
 
-use super::{Discarded, FailedMember, Placing, TrashItem, TrashPage, Tree, WhoseTrash};
+use super::{Discarded, FailedMember, Placing, TrashItem, TrashPage, Tree, WhoseTrash, is_hidden};
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
@@ -197,31 +197,32 @@ impl Stay {
         Ok(())
     }
 
-    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether all of them were removed before
-    /// `keep_going` returned false.
+    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether the trash of the user is empty now.
     ///
     /// # Errors
     /// When the trash cannot be read.
     pub fn empty_trash(&mut self, keep_going: &dyn Fn() -> bool) -> Result<bool, Refusal> {
         let entries = usize::try_from(self.visit.limits().listing_entries).unwrap_or(usize::MAX);
         let (ids, is_cut) = self.root.trash_ids(Some(self.principal().user), entries)?;
+        let mut is_all = !is_cut;
         for id in ids {
             if !keep_going() {
                 return Ok(false);
             }
             match self.purge(id, keep_going) {
                 Ok(()) => {}
-                // The item was restored or removed meanwhile, or the user may no longer see or delete it.
-                Err(
-                    Refusal::Content(
-                        Content::Absent(_) | Content::ChangedMeanwhile(_) | Content::NotEmpty(_),
-                    )
-                    | Refusal::Access(_),
-                ) => {}
+                // The item was restored or removed meanwhile.
+                Err(Refusal::Content(Content::Absent(_) | Content::ChangedMeanwhile(_))) => {}
+                // The user may no longer see the item, so the user has no such item.
+                Err(why) if is_hidden(&why) => {}
+                // The user may no longer delete the item, or the item is too large for one request. The other items are removed nevertheless.
+                Err(Refusal::Access(_) | Refusal::Content(Content::NotEmpty(_) | Content::TooMuch(_))) => {
+                    is_all = false;
+                }
                 Err(why) => return Err(why),
             }
         }
-        Ok(!is_cut)
+        Ok(is_all)
     }
 }
 

@@ -80,7 +80,7 @@ impl Enabling {
                 (socket, Some((path, text)))
             }
         };
-        let group = needed_group(&socket, &user)?;
+        let group = needed_group(home, &socket, &user)?;
         Ok(Enabling { socket, user, file, group })
     }
 
@@ -118,6 +118,12 @@ impl Enabling {
 
 /// The text of the configuration file with the settings.
 fn changed(path: &Path, socket: &Path, user: &str) -> anyhow::Result<String> {
+    if path.is_symlink() {
+        bail!(
+            "`{}` is a symbolic link, which this command does not replace: change the file by hand, see docs/applications.md",
+            path.display()
+        );
+    }
     let text = match std::fs::read_to_string(path) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => String::new(),
         read => read.with_context(|| format!("configuration `{}` cannot be read", path.display()))?,
@@ -125,12 +131,17 @@ fn changed(path: &Path, socket: &Path, user: &str) -> anyhow::Result<String> {
     let socket = socket.to_str().context("the path of the socket is not UTF-8")?;
     let lines = format!("listen = {:?}\nusers = [{user:?}]\n", format!("unix:{socket}"));
     let text = with_lines(&text, &lines);
-    config::parse_file(&text).with_context(|| {
+    let by_hand = || {
         format!(
             "`{}` cannot be changed by this command: write these lines into its section `[decisions]`:\n{lines}",
             path.display()
         )
-    })?;
+    };
+    let decisions = config::parse_file(&text).with_context(by_hand)?.decisions;
+    // The heading could be in a text of several lines.
+    let listens = decisions.listen.is_some_and(|listen| listen.sockets().any(|own| own == Path::new(socket)));
+    let may_ask = decisions.users.is_some_and(|Users(users)| users.iter().any(|own| own == user));
+    anyhow::ensure!(listens && may_ask, by_hand());
     Ok(text)
 }
 
@@ -154,8 +165,9 @@ fn with_lines(text: &str, lines: &str) -> String {
     after
 }
 
-/// The group that may enter the directory of the socket, if the user is not in this group yet. `None` if every user may enter the directory.
-fn needed_group(socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
+/// The group that may enter the directory of the socket, if the user is not in this group yet. `None` if every user may enter the directory. The server
+/// must be able to create the socket there, and nobody else may create a file with this name.
+fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| {
         format!(
@@ -164,6 +176,15 @@ fn needed_group(socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
             directory.display()
         )
     })?;
+    let data = std::fs::metadata(&home.data)?;
+    let is_of_server = meta.uid() == data.uid() && meta.mode() & 0o200 != 0;
+    let is_of_group = meta.gid() == data.gid() && meta.mode() & 0o020 != 0;
+    if !(is_of_server || is_of_group) || meta.mode() & 0o002 != 0 {
+        bail!(
+            "the directory `{}` of the socket must be writable for the user of the server, and not for all users: name another socket with `--socket PATH`",
+            directory.display()
+        );
+    }
     if meta.mode() & 0o001 != 0 || uid_of(user) == Some(meta.uid()) {
         return Ok(None);
     }
@@ -177,6 +198,14 @@ fn needed_group(socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     }
     if groups_of(&groups, user).contains(&Gid::from_raw(meta.gid())) {
         return Ok(None);
+    }
+    // Root must not give the user of the proxy more than the socket: another group could have access to other files.
+    if meta.gid() != data.gid() || home.config.facts.group.is_some() {
+        bail!(
+            "user {user} cannot enter the directory `{}`, which belongs to a group that may have access to other files, too: add the user to a group that may \
+             enter the directory by hand, or name another socket with `--socket PATH`",
+            directory.display()
+        );
     }
     let named = groups.lines().find(|line| line.split(':').nth(2) == Some(meta.gid().to_string().as_str()));
     let name = named.and_then(|line| line.split(':').next()).map(str::to_owned);
