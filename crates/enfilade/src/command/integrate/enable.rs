@@ -72,10 +72,24 @@ impl Enabling {
                         path.display()
                     );
                 }
+                if let Some(other) = arguments.socket.as_ref().filter(|given| **given != socket) {
+                    bail!(
+                        "`{}` sets `[decisions] listen` to `{}` already: leave out `--socket {}`, or change `listen`",
+                        path.display(),
+                        socket.display(),
+                        other.display()
+                    );
+                }
                 (socket, None)
             }
             None => {
                 let socket = arguments.socket.clone().unwrap_or_else(|| PathBuf::from(SOCKET));
+                if !socket.is_absolute() {
+                    bail!(
+                        "`--socket {}` is no absolute path: write the whole path, beginning with `/`",
+                        socket.display()
+                    );
+                }
                 let text = changed(&path, &socket, &user)?;
                 (socket, Some((path, text)))
             }
@@ -90,6 +104,7 @@ impl Enabling {
     /// When the configuration file cannot be written, or the group cannot be changed.
     pub(super) fn apply(self, data: &Path, product: Product) -> anyhow::Result<()> {
         let Enabling { socket, user, file, group } = self;
+        let changes = file.is_some() || group.is_some();
         if let Some((path, text)) = file {
             // A new file gets the owner of the data directory, so that the server can read it.
             let like = std::fs::metadata(&path).or_else(|_| std::fs::metadata(data))?;
@@ -107,6 +122,12 @@ impl Enabling {
                 );
             }
             output::note(&format!("user {user} is now in group {group}, which may open the socket"));
+        }
+        if !changes {
+            output::note(&format!(
+                "user {user} may ask on `{}` already, so no setting was changed",
+                socket.display()
+            ));
         }
         let proxy = super::name_of(product);
         output::note(&format!(
@@ -169,12 +190,13 @@ fn with_lines(text: &str, lines: &str) -> String {
 /// must be able to create the socket there, and nobody else may create a file with this name.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
-    let meta = std::fs::metadata(directory).with_context(|| {
-        format!(
-            "the directory `{}` of the socket does not exist: the service of the package creates it at its start. Start the service, or name another \
+    let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {
+        true => format!(
+            "the directory `{}` of the socket cannot be opened: the service of the package creates it at its start. Start the service, or name another \
              socket with `--socket PATH`",
             directory.display()
-        )
+        ),
+        false => format!("the directory `{}` of the socket cannot be opened: create it first", directory.display()),
     })?;
     let data = std::fs::metadata(&home.data)?;
     let is_of_server = meta.uid() == data.uid() && meta.mode() & 0o200 != 0;
