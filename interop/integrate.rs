@@ -49,7 +49,7 @@ fn three_commands_protect_an_application_behind_nginx() {
     assert!(!directory.path().join("enfilade-wiki.conf").exists());
     let done = integrate(&["--enable", "--socket", socket, "--proxy-user", &user]);
     assert!(
-        done.status.success() && why(&done).contains("systemctl restart enfilade nginx"),
+        done.status.success() && why(&done).contains("systemctl restart enfilade && systemctl reload nginx"),
         "{}",
         why(&done)
     );

@@ -118,6 +118,13 @@ pub(crate) fn uid_of(user: &str) -> Option<u32> {
     named.and_then(|line| line.split(':').nth(2)?.parse().ok()).or_else(|| user.parse().ok())
 }
 
+/// The number of the primary group of a user in `/etc/passwd` (passwd(5)).
+pub(crate) fn gid_of(user: &str) -> Option<u32> {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find(|line| line.split(':').next() == Some(user));
+    named.and_then(|line| line.split(':').nth(3)?.parse().ok())
+}
+
 /// The name of a user in `/etc/passwd` (passwd(5)). If there is no name, the number.
 pub(crate) fn name_of(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -52,7 +52,7 @@ const NOT_PASSED: [HeaderName; 15] = [
 
 /// The other members of the fleet, to which requests are passed on.
 pub trait PassOn: Send + Sync {
-    /// Whether the servers of this member have no listener for members. Then no request can be passed on to the member.
+    /// Whether the named member has no listener for members. Then no request can be passed on to the member.
     fn has_no_listener(&self, member: &str) -> bool;
 
     /// Sends a request to a member, and returns the head of its response.
@@ -120,7 +120,7 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// As [`Elsewhere::answer`], for a caller with pages of its own for failures.
+    /// Passes a request on like [`Elsewhere::answer`], but returns a failure, so that the caller can show its own page.
     ///
     /// # Errors
     /// When the other member does not answer, or the visitor has too many waiting requests. The log gets the reason from `trace`.

@@ -126,9 +126,9 @@ pub enum RequestError {
          --send-groups no`: then the application gets no group names of any user"
     )]
     GroupsTooLong(usize),
-    /// The member of the fleet that must answer the request does not answer, or has too many waiting requests.
+    /// The member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait.
     #[error(
-        "the member of the fleet that must answer the request does not answer, or has too many waiting requests: try again"
+        "the member of the fleet that must answer the request does not answer, or too many requests of this user or to this member wait: try again"
     )]
     NotPassed,
     /// A thread of the server panicked.
@@ -171,7 +171,7 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT30", Fault::Operator, "the proxy's question does not describe the visitor's request, or the proxy is not allowed to ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
     RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
     RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
-    RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or has too many waiting requests", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
+    RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {

@@ -230,8 +230,8 @@ impl House {
     ) -> Result<IdentityPermit, Refusal> {
         use enfilade_identity::Refusal::{LinkTooOften, WrongSecret};
         // The password is counted before its hash is computed, because a guest can send many passwords at the same time.
-        let counted = enfilade_identity::link_id(&ask.text).map(Counted::Guesses);
-        if let Some(Err(seconds)) = counted.map(|counted| self.per_minute.count(counted, self.now())) {
+        let (counted, then) = (enfilade_identity::link_id(&ask.text).map(Counted::Guesses), self.now());
+        if let Some(Err(seconds)) = counted.map(|counted| self.per_minute.count(counted, then)) {
             return Err(match closed.refuse() {
                 WrongSecret(link) => LinkTooOften { link, seconds }.into(),
                 other => other.into(),
@@ -239,7 +239,7 @@ impl House {
         }
         let refusal = match self.prove_by_hash(Ask::Link(ask), closed, from).await {
             Ok(Ok(identity)) => {
-                counted.into_iter().for_each(|counted| self.per_minute.take_back(counted));
+                counted.into_iter().for_each(|counted| self.per_minute.take_back(counted, then));
                 return Ok(identity);
             }
             Ok(Err(unfinished)) => return Err(unfinished.refuse().into()),
@@ -247,7 +247,7 @@ impl House {
         };
         let Refusal::Identity(WrongSecret(link)) = &refusal else {
             // No password was judged.
-            counted.into_iter().for_each(|counted| self.per_minute.take_back(counted));
+            counted.into_iter().for_each(|counted| self.per_minute.take_back(counted, then));
             return Err(refusal);
         };
         let named = link.to_word();

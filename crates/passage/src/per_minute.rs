@@ -52,10 +52,11 @@ impl PerMinute {
         }
     }
 
-    /// Takes a counted request back. If the window of the request has ended, nothing is to be taken back.
-    pub(crate) fn take_back(&self, what: Counted) {
+    /// Takes back a request that was counted at `then`, if the window of that time has not ended.
+    pub(crate) fn take_back(&self, what: Counted, then: Clocks) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counted.1.get_mut(&what) {
+        let is_present = counted.0 == then.tick_millis / WINDOW;
+        if let Some(count) = counted.1.get_mut(&what).filter(|_| is_present) {
             *count = count.saturating_sub(1);
         }
     }
@@ -99,7 +100,13 @@ mod tests {
         let (counts, what) = (PerMinute::default(), Counted::Guesses(CredentialId::from_bytes([1; 16])));
         for _ in 0..100 {
             assert_eq!(counts.count(what, at(0)), Ok(()));
-            counts.take_back(what);
+            counts.take_back(what, at(0));
         }
+        // A request of an earlier window does not lower the count of the present window.
+        for _ in 0..20 {
+            assert_eq!(counts.count(what, at(60_000)), Ok(()));
+            counts.take_back(what, at(0));
+        }
+        assert!(counts.count(what, at(60_000)).is_err());
     }
 }

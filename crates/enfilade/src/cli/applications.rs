@@ -272,13 +272,13 @@ pub(crate) struct Integrate {
     #[arg(long)]
     pub(crate) pass_credentials: bool,
     /// Let the proxy on this machine ask: write `[decisions] listen` and `users` into the configuration file, and add the user of the proxy to the
-    /// group that may open the socket. Afterwards restart the server and the proxy
+    /// group that may enter the directory of the socket. Afterwards restart the server and the proxy
     #[arg(long)]
     pub(crate) enable: bool,
     /// The Unix socket on which the server listens for the proxy, if the configuration file names none [default: /run/enfilade/decisions.sock]
     #[arg(long, value_name = "PATH", requires = "enable")]
     pub(crate) socket: Option<PathBuf>,
-    /// The Linux user that runs the proxy [default: the user of Debian's package: www-data, haproxy, caddy or envoy]
+    /// The Linux user that runs the proxy [default: www-data for nginx, and the name of the proxy for the others]
     #[arg(long, value_name = "NAME", requires = "enable")]
     pub(crate) proxy_user: Option<String>,
     /// Write the files into this existing directory, instead of printing them

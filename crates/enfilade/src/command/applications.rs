@@ -15,7 +15,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
         Command::Create { name, hosts, users, properties } => {
             refuse_host_of_sign_in(home, &hosts)?;
             let ctx = home.change_context();
-            // An application without its users would surprise, so the users are checked first.
+            // The users are checked first, so that a wrong name does not leave an application without users.
             users.iter().try_for_each(|user| enfilade_admin::check_target(&ctx, user))?;
             let mut application = Application::default();
             edit(&mut application, &hosts, &properties);

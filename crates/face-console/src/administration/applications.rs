@@ -25,7 +25,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
         div.head {
             div {
                 h1 { "Applications" }
-                p { "A proxy asks this server whether a visitor may send a request to an application. Roles on the paths of the application decide." }
+                p { "A proxy asks this server whether a visitor may send a request to an application. The roles on the paths of the application decide, except on paths that are open to everybody. For an application that serves a datastore, the roles and ACLs of the datastore decide." }
             }
             details.more {
                 summary.button.main { (Icon::Add.show()) "Add application" }
@@ -61,9 +61,9 @@ fn fields(id: &str, row: &Application) -> Markup {
     };
     html! {
         (input("hosts", "Hosts, with commas between them", joined(&row.hosts), "wiki.example.com"))
-        (input("public", "Paths that everybody may read", joined(&row.public), "/static,/favicon.ico"))
-        (input("open", "Paths that everybody may use", joined(&row.open), "/webhook"))
-        (input("administer", "Paths for administrators", joined(&row.administer), "/admin"))
+        (input("public", "Paths that everybody may read without a login, with commas between them", joined(&row.public), "/static,/favicon.ico"))
+        (input("open", "Paths that everybody may read and change without a login, with commas between them", joined(&row.open), "/webhook"))
+        (input("administer", "Paths for administrators, with commas between them", joined(&row.administer), "/admin"))
     }
 }
 
@@ -104,7 +104,7 @@ fn card(click: &Click<'_>, at: usize, name: &ApplicationName, row: &Application)
                     format!("enfilade application show {word}"),
                     format!("enfilade application set {word} --host HOST --public PATHS --open PATHS --administer PATHS"),
                     format!("enfilade application remove {word}"),
-                    format!("enfilade integrate nginx --application {word} --upstream HOST:PORT"),
+                    format!("enfilade integrate nginx --enable --application {word} --upstream ADDRESS:PORT"),
                 ]))
             }
         }

@@ -197,7 +197,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether the trash of the user is empty now.
+    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether no item is left that the user may see.
     ///
     /// # Errors
     /// When the trash cannot be read.

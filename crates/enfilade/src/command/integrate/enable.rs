@@ -5,7 +5,7 @@ use crate::cli::{Integrate, Product};
 use crate::config::{self, Users};
 use crate::home::Home;
 use crate::output;
-use crate::owner::{groups_of, uid_of};
+use crate::owner::{gid_of, groups_of, uid_of};
 use anyhow::{Context, bail};
 use enfilade_sources::files::atomic;
 use rustix::process::Gid;
@@ -27,7 +27,7 @@ pub(super) struct Enabling {
     group: Option<String>,
 }
 
-/// The Linux user that runs a proxy of Debian.
+/// The usual Linux user of a proxy.
 fn usual_user(product: Product) -> &'static str {
     match product {
         Product::Nginx => "www-data",
@@ -50,11 +50,11 @@ impl Enabling {
             );
         }
         let user = arguments.proxy_user.clone().unwrap_or_else(|| usual_user(arguments.product).to_owned());
-        if uid_of(&user).is_none() {
+        let Some(uid) = uid_of(&user) else {
             bail!(
                 "this machine has no user `{user}`: install the proxy first, or name the user that runs the proxy with `--proxy-user NAME`"
             );
-        }
+        };
         let path = config::path(&home.data, home.config_file.as_deref());
         let decisions = &home.config.decisions;
         let (socket, file) = match &decisions.listen {
@@ -65,10 +65,11 @@ impl Enabling {
                         path.display()
                     )
                 })?;
-                let may_ask = decisions.users.as_ref().is_some_and(|Users(users)| users.contains(&user));
+                let may_ask = decisions.users.is_some() && decisions.uids()?.contains(&uid);
                 if !may_ask {
                     bail!(
-                        "`{}` sets `[decisions] listen`, but not that {user} may ask: add \"{user}\" to the list `users` in the section `[decisions]`",
+                        "`{}` sets `[decisions] listen`, but its list `users` does not contain {user}: add \"{user}\" to the list `users` in the section `[decisions]`, and run \
+                         this command again",
                         path.display()
                     );
                 }
@@ -121,18 +122,21 @@ impl Enabling {
                     socket.display()
                 );
             }
-            output::note(&format!("user {user} is now in group {group}, which may open the socket"));
-        }
-        if !changes {
             output::note(&format!(
-                "user {user} may ask on `{}` already, so no setting was changed",
-                socket.display()
+                "user {user} is now in group {group}, which may enter the directory of the socket"
             ));
         }
-        let proxy = super::name_of(product);
-        output::note(&format!(
-            "restart both, so that the changes take effect: systemctl restart enfilade {proxy}"
-        ));
+        let restart = match product {
+            // The new worker processes of nginx get the new group.
+            Product::Nginx => "systemctl restart enfilade && systemctl reload nginx".to_owned(),
+            _ => format!("systemctl restart enfilade {}", super::name_of(product)),
+        };
+        output::note(&match changes {
+            true => format!("when the configuration of the proxy is complete, run: {restart}"),
+            false => {
+                format!("user {user} may ask on `{}` already, so no setting was changed", socket.display())
+            }
+        });
         Ok(())
     }
 }
@@ -159,7 +163,7 @@ fn changed(path: &Path, socket: &Path, user: &str) -> anyhow::Result<String> {
         )
     };
     let decisions = config::parse_file(&text).with_context(by_hand)?.decisions;
-    // The heading could be in a text of several lines.
+    // The line `[decisions]` could be in a string of several lines, so the parsed values are checked.
     let listens = decisions.listen.is_some_and(|listen| listen.sockets().any(|own| own == Path::new(socket)));
     let may_ask = decisions.users.is_some_and(|Users(users)| users.iter().any(|own| own == user));
     anyhow::ensure!(listens && may_ask, by_hand());
@@ -187,7 +191,7 @@ fn with_lines(text: &str, lines: &str) -> String {
 }
 
 /// The group that may enter the directory of the socket, if the user is not in this group yet. `None` if every user may enter the directory. The server
-/// must be able to create the socket there, and nobody else may create a file with this name.
+/// must be able to create the socket there, and no other user except root may create files there.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {
@@ -199,15 +203,17 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
         false => format!("the directory `{}` of the socket cannot be opened: create it first", directory.display()),
     })?;
     let data = std::fs::metadata(&home.data)?;
-    let is_of_server = meta.uid() == data.uid() && meta.mode() & 0o200 != 0;
-    let is_of_group = meta.gid() == data.gid() && meta.mode() & 0o020 != 0;
-    if !(is_of_server || is_of_group) || meta.mode() & 0o002 != 0 {
+    let (is_of_server, is_of_group) = (meta.uid() == data.uid(), meta.gid() == data.gid());
+    let may_write = is_of_server && meta.mode() & 0o200 != 0 || is_of_group && meta.mode() & 0o020 != 0;
+    let may_others = meta.mode() & 0o002 != 0 || !is_of_group && meta.mode() & 0o020 != 0;
+    if !may_write || may_others || !(is_of_server || meta.uid() == 0) {
         bail!(
-            "the directory `{}` of the socket must be writable for the user of the server, and not for all users: name another socket with `--socket PATH`",
+            "the directory `{}` of the socket must be writable for the user of the server, and for no other user except root: name another socket with \
+             `--socket PATH`",
             directory.display()
         );
     }
-    if meta.mode() & 0o001 != 0 || uid_of(user) == Some(meta.uid()) {
+    if meta.mode() & 0o001 != 0 || uid_of(user) == Some(meta.uid()) || gid_of(user) == Some(meta.gid()) {
         return Ok(None);
     }
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
@@ -224,8 +230,8 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     // Root must not give the user of the proxy more than the socket: another group could have access to other files.
     if meta.gid() != data.gid() || home.config.facts.group.is_some() {
         bail!(
-            "user {user} cannot enter the directory `{}`, which belongs to a group that may have access to other files, too: add the user to a group that may \
-             enter the directory by hand, or name another socket with `--socket PATH`",
+            "the directory `{}` of the socket belongs to a group that may also give access to other files, so this command does not add {user} to the group. Add \
+             {user} to the group yourself, or name another socket with `--socket PATH`",
             directory.display()
         );
     }
