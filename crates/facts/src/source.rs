@@ -8,8 +8,8 @@ use crate::view::View;
 
 /// A store of facts.
 pub trait Source: Send + Sync {
-    /// The newest revision, read in nanoseconds. A view that is opened after this call has this revision or a newer one. Never use the returned
-    /// revision for a view that was opened before this call.
+    /// The newest revision. The call reads no record, and takes only nanoseconds. A view that is opened after this call has this revision or a newer
+    /// one. Never use the returned revision for a view that was opened before this call.
     fn at(&self) -> At;
 
     /// Takes a view of one revision and calls `look` with it, once.
@@ -52,7 +52,8 @@ pub trait Source: Send + Sync {
 
 /// The interface for reading facts: in a short synchronous call, on a view of one revision.
 pub trait Read {
-    /// The newest revision, read in nanoseconds. A view that is opened after this call has this revision or a newer one.
+    /// The newest revision. The call reads no record, and takes only nanoseconds. A view that is opened after this call has this revision or a newer
+    /// one.
     fn newest(&self) -> At;
 
     /// Runs `look` on a fresh view and returns its result.

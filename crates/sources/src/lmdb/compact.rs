@@ -36,7 +36,8 @@ const DATA: &str = "data.mdb";
 /// until the commit.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The reason why the store was not compacted. The store is unchanged.
+/// The reason why a compaction failed. The store is unchanged, with one exception: if the sync of the directory after the rename fails, the store is
+/// already compacted, and a power cut may bring back the old file. Both files contain the same facts.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// The store could not be opened, or other processes have it open.
@@ -56,7 +57,7 @@ pub enum CompactError {
     /// Not all records could be read, or the new records could not be written.
     #[error("the facts cannot be compacted, nothing was changed: {}", reason(.0))]
     Source(SourceError),
-    /// The new file could not be made or put in place.
+    /// The new file could not be made or renamed, or the directory could not be synced after the rename.
     #[error(
         "the facts cannot be compacted, nothing was changed: the new file cannot be made or put in place: {0}"
     )]
@@ -132,8 +133,8 @@ impl Lmdb {
     /// Compacts the store in this directory. The old file exists until the new file is complete and synced.
     ///
     /// # Errors
-    /// When other processes have the store open, or a step fails. In this case the store is unchanged. After a power cut during a compaction, the
-    /// store is either unchanged or compacted.
+    /// When other processes have the store open, or a step fails. If the last step fails, the sync of the directory after the rename, the store is
+    /// compacted. If another step fails, the store is unchanged. After a power cut during a compaction, the store is either unchanged or compacted.
     pub fn compact(
         path: &Path,
         terms: Terms,
