@@ -1,5 +1,5 @@
-//! The only functions that use a capability. Each function checks the descriptor on which it acts, because an attacker may control the process that
-//! sent the descriptor.
+//! The only code that uses a capability. It checks each request and its descriptor before it acts, because an attacker may control the process that
+//! sent them.
 
 use crate::ntacl;
 use crate::protocol::Request;
@@ -17,13 +17,13 @@ use std::path::Path;
 
 /// The only attribute that the helper writes.
 const NTACL: &str = "security.NTACL";
-/// With this flag, an event identifies an object by its handle (linux/fanotify.h).
+/// `FAN_REPORT_FID`: with this flag, an event identifies an object by its handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
 /// Requests the unique id of a mount (linux/stat.h, from Linux 6.8 on). The kernel never uses such an id again.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// The maximum number of connections that wait until the server accepts them.
 const BACKLOG: i32 = 1024;
-/// The maximum number of mounts of one connection. A server opens a connection for each mount.
+/// The maximum number of mounts of one connection. The connection for reports has the mounts of all datastores, most other connections have one.
 const MOUNTS_MAX: usize = 64;
 
 /// The state of one connection: the user of the server, and the ports and mounts that the requests of the connection may use.
@@ -45,9 +45,10 @@ impl Acting {
     /// Carries out a request. If the request asks for a descriptor, returns the descriptor.
     ///
     /// # Errors
-    /// The error of the kernel. `EINVAL` if the request has the wrong descriptors or values. `EXDEV` if the file is not in the mount of a root.
-    /// `EBADF` if a file was opened with `O_PATH`. `ENOTDIR` if a root is not a directory, `ENFILE` if the connection has too many mounts. `EBADMSG`
-    /// if the ACL is not well formed. `EACCES` if the server may not give this file to this owner, or may not listen on this port.
+    /// The error of the kernel. `EINVAL` if the request has the wrong number of descriptors, if the file is neither a regular file nor a directory,
+    /// or if the queue for reports is missing. `EXDEV` if the file is not in the mount of a root. `EBADF` if a file was opened with `O_PATH`.
+    /// `ENOTDIR` if a root is not a directory, `ENFILE` if the connection has too many mounts. `EBADMSG` if the ACL is not well formed. `EACCES` if
+    /// the server may not give this file to this owner, or may not listen on this port.
     pub fn act(
         &mut self,
         request: &Request<'_>,
@@ -101,8 +102,9 @@ impl Acting {
         }
     }
 
-    /// Changes the owner and group of a file. A server may give away only files that it owns, and not to the user or group `root`. Without this rule,
-    /// a server under an attacker's control could give away files of other owners.
+    /// Changes the owner and group of a file. A server may give away only files that it owns, no regular file with a set-user-ID, set-group-ID or
+    /// sticky bit, and nothing to the user or group `root`. Without these rules, a server under an attacker's control could give away files of other
+    /// owners, or make programs that run as another user.
     fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
         let found = self.file(file)?;
         let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;

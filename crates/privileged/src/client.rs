@@ -16,7 +16,8 @@ static HELPER: OnceLock<Helper> = OnceLock::new();
 #[derive(Debug)]
 struct Helper {
     path: PathBuf,
-    /// A connection for each mount that contains a root. So a file system that does not answer delays only requests for this mount.
+    /// A connection for each mount that contains a root, by the id of the mount. So a file system that does not answer delays only requests for this
+    /// mount. If the kernel has no unique ids, all mounts share the connection with the id 0.
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
 }
 
@@ -78,7 +79,7 @@ impl Connection {
 /// mount, if the kernel has unique ids.
 ///
 /// # Errors
-/// The same errors as of [`Connection::ask`].
+/// The errors of [`Connection::open`] and [`Connection::ask`].
 pub fn ask_below(
     root: BorrowedFd<'_>,
     mount: Option<u64>,
@@ -94,8 +95,8 @@ pub fn ask_below(
         (Some(connection), Some(Err(Errno::XDEV))) => connection,
         (_, Some(Err(why))) if !is_unreachable(why) => return Err(why),
         (_, Some(Ok(_))) => return Ok(()),
-        // There is no connection yet, or the helper was restarted. A new connection is opened. It is safe to send a request again, because every
-        // request can be carried out twice.
+        // There is no connection yet, or the helper was restarted. A new connection is opened, and the request is sent again. This is safe: if the
+        // helper had carried out the request already, the second attempt changes nothing, but it can return an error.
         _ => Arc::new(Connection::open()?),
     };
     connection.ask(&Request::Root, Some(root))?;
@@ -103,10 +104,10 @@ pub fn ask_below(
     connection.ask(request, Some(file)).map(drop)
 }
 
-/// A listening socket on an address with a port below 1024.
+/// Asks the helper for a listening socket on an address with a port below 1024.
 ///
 /// # Errors
-/// The same errors as of [`Connection::ask`].
+/// The errors of [`Connection::open`] and [`Connection::ask`]; `EPROTO` if the answer contains no socket.
 pub fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     Connection::open()?.ask(&Request::Listen(address), None)?.ok_or(Errno::PROTO)
 }

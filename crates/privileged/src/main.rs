@@ -1,5 +1,5 @@
-//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs, but no access to the network and to files, and no
-//! configuration.
+//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs, and no configuration. It reads no file except
+//! `/etc/passwd`, and makes no network sockets except those that it gives to the server.
 
 use enfilade_privileged::serve::serve;
 use rustix::fd::OwnedFd;
@@ -77,14 +77,15 @@ fn read(arguments: &[String]) -> Result<Options, String> {
     Ok(Options { user: user.ok_or_else(|| format!("--user is missing\n{USAGE}"))?, ports, socket })
 }
 
-/// The number of a user in `/etc/passwd` (passwd(5)). If `user` is a number already, it is returned.
+/// The number of a user in `/etc/passwd` (passwd(5)). If `user` is not the name of an entry, but a number, this number is returned.
 fn uid_of(user: &str, accounts: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(accounts).unwrap_or_default();
     let named = text.lines().find(|line| line.split(':').next() == Some(user));
     named.and_then(|line| line.split(':').nth(2)?.parse().ok()).or_else(|| user.parse().ok())
 }
 
-/// Listens at a path. Only the owner of this process, and its group, can connect.
+/// Listens at a path. The umask of this process decides which users can connect; [`serve`] closes the connections of all users except the user of the
+/// server.
 fn listen_at(path: &Path) -> Result<OwnedFd, String> {
     let failed = |why: rustix::io::Errno| format!("cannot listen at `{}`: {why}", path.display());
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)

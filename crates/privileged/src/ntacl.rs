@@ -8,7 +8,7 @@ const DACL_PRESENT: u16 = 0x0004;
 const HEADER_BYTES: usize = 20;
 const ENTRIES_MAX: usize = 1024;
 const SUBAUTHORITIES_MAX: usize = 15;
-/// The offset of the description in version 4: after the header, a pointer, the kind of the hash, and the hash.
+/// The offset of the data after the hash, in versions 3 and 4: after the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
 /// Whether a blob has one of the versions 1 to 4 of Samba, with a security descriptor that is complete.
@@ -53,7 +53,8 @@ fn is_descriptor(blob: &[u8], start: usize) -> Option<bool> {
     }
 }
 
-/// The offset of a part of the descriptor; an inner `None` if it has no such part.
+/// The offset of a part of the security descriptor in the blob; `Some(None)` if the descriptor has no such part, and `None` if the offset is not
+/// valid.
 fn part(blob: &[u8], start: usize, field: usize) -> Option<Option<usize>> {
     match u32_at(blob, start + field)? as usize {
         0 => Some(None),

@@ -1,6 +1,6 @@
 //! The messages between a server and the helper. They are sent over a Unix socket that preserves the boundaries of messages (`SOCK_SEQPACKET`). A
-//! request is one message: its number, its arguments, and the descriptors to which it applies. The answer is one message: an error number or 0, and a
-//! descriptor that the helper opened, if there is one.
+//! request is one message: its number, its arguments, and the descriptor to which it applies, if it needs one. The answer is one message: an error
+//! number or 0, and a descriptor that the helper opened, if there is one.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno, IoSlice, IoSliceMut};
@@ -16,7 +16,7 @@ pub const ACL_BYTES_MAX: usize = 64 * 1024;
 /// The largest message, in bytes: an ACL and the number of the request.
 pub const MESSAGE_BYTES_MAX: usize = ACL_BYTES_MAX + 1;
 
-/// A request. The descriptors that it needs are sent with the message.
+/// A request. If the request needs a descriptor, the descriptor is sent with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// From now on, requests on this connection may act on files in the mount of this directory. The directory is the root of a datastore.
@@ -34,7 +34,7 @@ pub enum Request<'a> {
     },
     /// Open a queue for reports of changes. The answer contains the descriptor of the queue.
     Watch,
-    /// Report every change of attributes on the file system of a directory. The reports go to the queue of this connection.
+    /// Report changes of attributes, moves and deletions on the file system of a directory. The reports go to the queue of this connection.
     Mark,
     /// Listen on an address with a port below 1024. The answer contains the listening socket.
     Listen(SocketAddr),
@@ -119,7 +119,7 @@ pub(crate) fn send(
 /// Waits for a message, which may have one descriptor. `None` if the peer has closed the connection.
 ///
 /// # Errors
-/// The error of the kernel; `EMSGSIZE` if the message is longer than the buffer, or has more descriptors.
+/// The error of the kernel; `EMSGSIZE` if the message is longer than the buffer, or has more than one descriptor.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],

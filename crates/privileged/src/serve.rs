@@ -19,7 +19,7 @@ const SEND_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers connections for ever. Connections of other users than `user` are closed.
+/// Answers connections for ever. Connections of other users than `user`, and connections above the maximum number, are closed.
 ///
 /// # Errors
 /// When the socket cannot be used any more.
