@@ -17,7 +17,7 @@ pub struct FilesMember(Arc<Known>);
 struct Known {
     /// The name of this machine.
     own: String,
-    /// Whether this machine is the files member. Requests read only this field, without a lock.
+    /// Whether this machine is the files member. On the files member, requests read only this field, without a lock.
     is_own: AtomicBool,
     member: RwLock<Option<String>>,
 }
@@ -37,7 +37,7 @@ impl FilesMember {
         self.0.member.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets the files member.
+    /// Sets the files member; `None` if it is no longer known.
     pub fn set(&self, member: Option<&str>) {
         *self.0.member.write().unwrap_or_else(PoisonError::into_inner) = member.map(str::to_owned);
         self.0.is_own.store(member == Some(&self.0.own), Ordering::Release);

@@ -45,8 +45,8 @@ pub fn open(
     Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
-/// If a section of `datastore.cfg` is broken, its last valid record stays valid until the stale limit. After the stale limit, every operation is
-/// refused, because the intended content of the section is unknown.
+/// If `datastore.cfg` or a section of it is broken, the last valid records stay valid until the stale limit. After the stale limit, or if there never
+/// was a valid record, every operation is refused, because the intended content is unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
         false => Ok(()),

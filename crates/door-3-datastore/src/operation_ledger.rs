@@ -4,7 +4,7 @@
 //! the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the process ends,
-//! even if the process was killed. An operation adds to the count when it begins, and subtracts from the count when it ends. Neither step can fail.
+//! even if the process was killed. An operation adds to the count when it begins, which fails if no place is left, and subtracts when it ends.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -20,8 +20,8 @@
 //!               words 2 to 4: the numbers of lookups, reads and writes since the process began
 //!               words 5 to 7: reserved
 //! ```
-//! Each place belongs to the same name until the process ends. Each thread counts in its own shard, so that two threads in one datastore do not share
-//! a cache line.
+//! Each place belongs to the same name until the process ends. Each thread counts in one of the shards, of which there are at most 16. Threads with
+//! different shards do not share a cache line.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -106,7 +106,7 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When the count last rose from zero, in seconds since the epoch; 0 if no operation runs. The operations that run now may have begun later.
+    /// When a shard's count last rose from zero, in seconds since the epoch: the earliest of all shards. 0 if no operation runs.
     pub since: i64,
 }
 
@@ -295,8 +295,8 @@ impl Ledger {
 }
 
 impl Process {
-    /// Reads a ledger; `None` if it is not initialized yet. If called after a commit that closes a datastore, the result contains every
-    /// operation that did not see the commit.
+    /// Reads a ledger; `None` if the memory contains no complete ledger of this layout. If called after a commit that closes a datastore, the result
+    /// contains every running read and write that did not see the commit.
     pub fn read(words: usize, word: impl Fn(usize) -> u64) -> Option<Self> {
         fence(Ordering::SeqCst);
         let header: [u64; 6] = std::array::from_fn(&word);

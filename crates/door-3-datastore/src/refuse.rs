@@ -38,7 +38,7 @@ pub enum Refusal {
         /// The mount point.
         point: String,
     },
-    /// The datastore's section of `datastore.cfg` cannot be read.
+    /// `datastore.cfg` or the datastore's section of it cannot be read, or no server has checked the file for longer than the stale limit.
     #[error("datastore `{name}` cannot be read from datastore.cfg{}: {reason}", at_line(*line))]
     Broken {
         /// The datastore.
@@ -58,7 +58,7 @@ pub enum Refusal {
     Elsewhere {
         /// The datastore.
         name: DatastoreName,
-        /// The member.
+        /// The name of the member; [`UNKNOWN`] if no member serves the datastore now.
         member: String,
     },
     /// The stored facts could not be read.

@@ -8,7 +8,7 @@ use enfilade_facts::{At, Indexed, SourceError, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The number of parts of the index. A change of one datastore copies only one part.
+/// The number of parts of the index. A change of one datastore copies only one part, and the list of pointers to the parts.
 const PARTS: usize = 1024;
 
 /// All datastores at one revision, each with a handle `H`. The handle contains state that is expensive to rebuild. A handle is kept as long as the

@@ -9,7 +9,8 @@ use enfilade_facts::{At, SourceError, View};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A datastore, with the path of its content and its settings. The order of the fields lets a request to a plain datastore read only one cache line.
+/// A datastore, with the path of its content and its settings. Because of the order of the fields, the check of a plain datastore on a machine
+/// without a fleet reads only one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
@@ -21,10 +22,10 @@ pub struct Known {
     pub(crate) root: String,
     /// The quota of the datastore, in bytes of content.
     pub(crate) quota: Option<u64>,
-    /// The mount point that must be mounted before the datastore is served.
+    /// The datastore is served only while a file system is mounted at this mount point.
     pub(crate) mount_point: Option<String>,
     pub(crate) access: AccessRules,
-    /// The members of the fleet that may serve the datastore, if its settings name them.
+    /// The members of the fleet that may serve the datastore: its home. `None` if the datastore has no home.
     pub(crate) home: Option<HomeMembers>,
 }
 
@@ -34,7 +35,7 @@ impl Known {
         self.datastore.maintenance.as_ref().map(|maintenance| maintenance.mode.name())
     }
 
-    /// The mount point that must be mounted before the datastore is served.
+    /// The mount point: the datastore is served only while a file system is mounted there.
     pub fn mount_point(&self) -> Option<&str> {
         self.mount_point.as_deref()
     }
@@ -87,12 +88,12 @@ impl Record {
         self.store.is_some()
     }
 
-    /// Whether the datastore has a mount point that must be mounted before it is served.
+    /// Whether the datastore is served only while a file system is mounted at its mount point.
     pub fn is_removable(&self) -> bool {
         self.store.as_ref().is_some_and(|known| !known.is_plain && known.mount_point.is_some())
     }
 
-    /// The mount point that must be mounted before the datastore is served.
+    /// The mount point: the datastore is served only while a file system is mounted there.
     pub fn mount_point(&self) -> Option<&str> {
         self.store.as_ref()?.mount_point()
     }
