@@ -1,8 +1,9 @@
 //! Backups of all data of a server: facts, keys, certificates and ACLs. A backup is a directory or an archive (tar). An archive can be encrypted.
 //!
 //! A directory and an archive contain the same files. The first file is the manifest. It describes the backup, and contains the path, size and digest
-//! of every other file. So a reader checks each file while it reads the file, and stops at the first difference. Links, paths that leave the
-//! directory, and files that are not in the manifest are refused.
+//! of every other file. So a reader checks each file while it reads the file, and stops at the first difference. A link in place of a file, and a
+//! path that leaves the directory, are refused. An archive with files that are not in the manifest is refused; in a directory, such files are
+//! ignored.
 
 pub mod age;
 mod in_place;

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Each table with the number of its sound records.
+    /// Each table with the number of its sound records; for the change log, the number of its entries.
     pub tables: Vec<(Table, u64)>,
     /// Every problem that was found, as one line of text.
     pub problems: Vec<String>,
@@ -129,8 +129,8 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     Problem { key: group, what }
 }
 
-/// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, every tally has records, and
-/// the search is skipped.
+/// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, the search is skipped. In
+/// this case a group can have lost its records only if another group has lost its tally, which [`check_table`] has reported already.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,

@@ -177,7 +177,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     assert_eq!(source.commit(&change()).unwrap(), first);
     assert_eq!(source.commit(change().expect_present::<Domain>(&id(1))).unwrap(), first);
     assert!(source.commit(change().expect_absent::<Domain>(&id(1))).is_err());
-    // The deletion of a missing record creates no revision. If the deletion created one, a revision could have two different contents.
+    // The deletion of a missing record changes nothing, so it creates no revision.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
     // A put of the value that the record already has creates a revision, because the record gets this new revision.

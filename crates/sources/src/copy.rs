@@ -1,9 +1,9 @@
 //! Copies of all facts: backups, which are exact, and dumps, which people can read.
 //!
 //! A backup begins with one line of JSON about its origin. All stored records follow, in the order of tables and keys. A backup ends with the number
-//! of records and their digest. A dump is one line of JSON for each record. Backups and dumps are read record by record, and are never loaded into
-//! memory as a whole. So damage may be found only at the last record. A program that uses the records of a copy must be able to undo all its work
-//! until it has read the last record.
+//! of records and their digest. A dump has one line of JSON about its origin, and one line for each record. Backups and dumps are read record by
+//! record, and are never loaded into memory as a whole. So damage may be found only at the end. A program that uses the records of a copy must be
+//! able to undo all its work until it has read the copy to its end.
 
 mod body;
 mod error;

@@ -76,10 +76,11 @@ impl NewDirectory {
         give(&self.new, owners).map_err(|(path, why)| BackupError::io(path, why))
     }
 
-    /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned.
+    /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned. An empty one is replaced.
     ///
     /// # Errors
-    /// When the directory cannot be moved. After an error, the previous directory still has its old path.
+    /// When the directory cannot be moved. Then the previous directory still has its old path. Exception: if only the last step fails, the sync of
+    /// the directory above, the new directory is already at its final path.
     pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
         let failed = |why: io::Error| BackupError::io(&self.path, why);
         sync_all(&self.new).map_err(failed)?;

@@ -124,7 +124,7 @@ impl Manifest {
     }
 }
 
-/// Whether a path is relative, has no `.` or `..`, and is in normal form (for example without `//`).
+/// Whether a path is relative, not empty and not too long, has no `.`, `..` or NUL, and is in normal form (for example without `//`).
 pub(super) fn is_inside(path: &Path) -> bool {
     let text = path.as_os_str().as_encoded_bytes();
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));

@@ -110,7 +110,7 @@ impl Write for Sum {
 /// bytes. An existing file with this name is replaced when the archive is complete.
 ///
 /// # Errors
-/// [`BackupError`]. After an error, no new file is left.
+/// [`BackupError`]. After an error, no new file is left, except if only the sync of the directory failed after the file got its name.
 pub fn write_archive(
     path: &Path,
     manifest: &Manifest,
@@ -151,7 +151,7 @@ pub fn write_archive(
     Ok(std::fs::metadata(path).map_err(|why| BackupError::io(path, why))?.len())
 }
 
-/// Stores the reason in `failed`, because an `io::Error` cannot contain a `BackupError`.
+/// Stores the reason in `failed`, because the callback of [`atomic::write_with_checked`] can return only an `io::Error`.
 fn keep(failed: &mut Option<BackupError>, why: BackupError) -> io::Error {
     *failed = Some(why);
     io::Error::other("the backup was not written")
@@ -189,7 +189,7 @@ fn archive_to<W: Write>(
 /// directory must not exist. The new directory gets its final name when all its files are complete.
 ///
 /// # Errors
-/// [`BackupError`]. After an error, no new directory is left.
+/// [`BackupError`]. After an error, no new directory is left, except if only the sync of the directory above failed after the rename.
 pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut random = [0; 8];

@@ -39,7 +39,7 @@ impl<R: Read> Body<R> {
     /// The next record; `None` at the end, when all records were read.
     ///
     /// # Errors
-    /// When the next record is damaged or missing.
+    /// When the next record is damaged or missing, or the records differ from the number and digest at the end.
     pub(super) fn next(&mut self) -> Result<Option<Stored>, CopyError> {
         let damaged =
             |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}; use another backup"));

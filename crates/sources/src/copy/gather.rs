@@ -1,10 +1,10 @@
 //! Gathers all facts of one revision in short views.
 //!
-//! While a view is open, LMDB cannot reuse the old versions of pages that other changes replace. If one view stayed open for a copy of ten million
-//! records, the store would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The
-//! parts have different revisions. So a final view reads the change log, and all records that were changed since the first part was read. Then all
-//! gathered records are updated to the revision of the final view. The log is not trusted to be complete: the digest of each gathered table must
-//! equal the store's own digest at that revision.
+//! While a view is open, LMDB cannot reuse the old versions of pages that changes replace. If one view stayed open for a copy of ten million records,
+//! the store would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The parts have
+//! different revisions. So later views read the change log, and all records that were changed since the first part was read. If these records do not
+//! fit into memory, several rounds are needed. Then all gathered records have the revision of the last view. The log is not trusted to be complete:
+//! the digest of each gathered table must equal the store's own digest at that revision.
 
 use super::Progress;
 use super::body::{Body, Writing};
@@ -38,10 +38,12 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup. `progress` is called once for each record.
+    /// Gathers all facts in an unnamed file in this directory. The file takes as much space as a backup, and twice this space while changed records
+    /// are added. `progress` is called once for each record.
     ///
     /// # Errors
-    /// When a record cannot be read or is damaged. When the facts change faster than they can be read. When the file cannot be written.
+    /// When a record cannot be read or is damaged. When the facts change faster than they can be read, or are restored meanwhile. When one change was
+    /// too large for the change log. When the file cannot be written.
     pub fn of(
         views: Views<'_>,
         directory: &Path,
@@ -147,7 +149,7 @@ fn unknown() -> CopyError {
 struct Changed {
     /// The records as they are in the view; `None` for a deleted record.
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    /// `records` contains every record that was written up to this revision.
+    /// `records` contains every record that was written after that revision and up to this revision.
     upto: Revision,
     /// The origin of a copy of the view, and the tally of each table; `None` if `upto` is older than the view.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
@@ -228,8 +230,8 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Gathers with almost no memory for changed records. Before each view, `each` further domains are written, one by one, until there are `all`
-    /// domains.
+    /// Gathers with almost no memory for changed records. Before each view, `each` further changes are made, one by one, until `all` changes were
+    /// made. A change puts or deletes one of 50 domains.
     fn gather(each: u32, all: u32) -> Result<(Memory, Vec<Pair>), CopyError> {
         let memory = Memory::new(StoreId(1));
         let next = Cell::new(0);
