@@ -106,7 +106,7 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When a shard's count last rose from zero, in seconds since the epoch: the earliest of all shards. 0 if no operation runs.
+    /// When the count of a shard last rose from zero, in seconds since the epoch: the earliest of all shards. An operation may have begun later.
     pub since: i64,
 }
 

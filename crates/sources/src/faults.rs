@@ -8,8 +8,8 @@
 //! The address of the failed access does not show whether LMDB is the cause, because a damaged length can result in any address. So each thread
 //! records which store it reads or writes now ([`within`]). If the thread has recorded a store, the handler treats a signal on the thread as damage
 //! of that store. Any other fatal signal, except `SIGBUS`, is passed to the previous handler, and ends the process as usual. `SIGBUS` always comes
-//! from a mapped file, and this program maps only files of the data directory. So without a recorded store, the handler writes a general message and
-//! makes no file.
+//! from a mapped file, and this program maps only files of the data directory. So for a `SIGBUS` without a recorded store, the handler makes no file,
+//! writes a general message, and ends the process.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_void};

@@ -3,8 +3,8 @@
 //! ```text
 //! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, separated by commas>:<roles, separated by commas>
 //! ```
-//! Comments are not possible in this file. Proxmox rejects the whole file if a line is malformed. This parser rejects only the assignments to the
-//! users and groups in the malformed line.
+//! Comments are not possible in this file. Proxmox rejects the whole file if a line is malformed. This parser rejects only the assignments of the
+//! malformed line.
 
 use super::section_config::LineError;
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid, excerpt};
@@ -102,7 +102,8 @@ impl AclCfg {
             (None, Err(why)) => Err((why.to_string(), named)),
             (None, Ok(roles)) => {
                 for entry in named {
-                    // If two lines assign the same role, the later line counts, as in Proxmox.
+                    // If two lines assign the same role to the same user or group on the same path, the propagate flag of the later line counts, as
+                    // in Proxmox.
                     let of_entry = self.entries.entry(entry).or_default();
                     of_entry.extend(roles.iter().map(|role| (*role, propagate)));
                 }
@@ -111,8 +112,8 @@ impl AclCfg {
         }
     }
 
-    /// The content of the file as Proxmox writes it, sorted by path. For each path, roles that do not propagate come first. Users and groups with the
-    /// same roles are in one line. Malformed lines follow unchanged.
+    /// The content of the file as Proxmox writes it, sorted by path. For each path, roles that do not propagate come first. Roles with the same users
+    /// and groups are in one line; if one of them is `NoAccess`, the others are left out. Malformed lines follow unchanged.
     pub fn print(&self) -> Vec<u8> {
         let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
         for ((path, ugid), roles) in &self.entries {

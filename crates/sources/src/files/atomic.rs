@@ -58,7 +58,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
 pub fn write_shared(path: &Path, bytes: &[u8], group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o660 } else { 0o600 };
     let temp = write_beside(path, mode, None, |file| {
-        // The group is set before the file has content.
+        // The group is set before the file has content, so that members of another group cannot read the content.
         group.map_or(Ok(()), |group| fchown(&*file, None, Some(group)))?;
         file.write_all(bytes)
     })?;
@@ -125,7 +125,7 @@ pub fn unnamed(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Copies all bytes of `from` into an unnamed file.
+/// Copies all bytes of `from` into an unnamed file, and sets the position of the file to its beginning.
 ///
 /// # Errors
 /// When `from` cannot be read, or the file cannot be written.

@@ -1,5 +1,5 @@
-//! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files and companion files
-//! (`.key`, `.issuer`, `.ocsp`, `.sctl`). Links to files are followed. Subdirectories are not read.
+//! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files, companion files (`.key`,
+//! `.issuer`, `.ocsp`, `.sctl`), and `.crt` files without a `.key` file. Links to files are followed. Subdirectories are not read.
 //!
 //! There may be a hundred thousand files, so they are read in parallel by one of two engines. [`Ring`] passes many files to the kernel at once
 //! (io_uring). [`Threads`] is used if io_uring is not available (seccomp, containers, old kernels).
@@ -261,7 +261,7 @@ fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
 /// The combined identity of a bundle and its companion files, as in [`read_whole`].
 ///
 /// # Errors
-/// When the file does not exist, or is not a regular file.
+/// When the file does not exist, is not a regular file, or is larger than 1 MiB.
 pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     let mut identity = identity_of(bundle)?;
     for ending in ["key", "ocsp"] {
@@ -320,7 +320,7 @@ pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
 /// The identity of a file, without reading it.
 ///
 /// # Errors
-/// When the file does not exist, or is not a regular file.
+/// When the file does not exist, is not a regular file, or is larger than 1 MiB.
 pub fn identity_of(file: &Path) -> io::Result<Identity> {
     let found = rustix::fs::stat(file)?;
     regular(&found).map_err(io::Error::other)?;

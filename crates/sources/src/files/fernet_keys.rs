@@ -241,7 +241,8 @@ impl FernetKeys {
     }
 
     /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The order of the
-    /// steps ensures that the primary key, which has signed the newest tokens, is in the directory at any moment.
+    /// steps ensures that every key except the deleted keys is in the directory at any moment. So tokens of the keys that stay can always be
+    /// verified.
     ///
     /// # Errors
     /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would
@@ -268,7 +269,7 @@ impl FernetKeys {
     /// Deletes keys so that at most `max_active` remain, if `agree` accepts.
     ///
     /// # Errors
-    /// The errors of [`FernetKeys::rotate`].
+    /// When `agree` refuses, or a file cannot be read or deleted.
     pub fn prune(
         &self,
         max_active: usize,

@@ -127,7 +127,7 @@ impl FileSet {
     }
 
     /// Waits up to [`FINISH_WAIT`] in total for the other processes that hold locks of these files. So each of these processes can commit its change
-    /// with the name of its user.
+    /// with the name of its user. The locks that became free in this time are held until the result is dropped.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)
@@ -137,7 +137,8 @@ impl FileSet {
     /// the lock of `token.shadow`.
     ///
     /// # Errors
-    /// When another process holds one of the locks for longer than ten seconds, or a lock file cannot be created.
+    /// When the files of this machine are not followed, another process holds one of the locks for longer than ten seconds, or a lock file cannot be
+    /// created.
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
         if let Some(why) = self.followed.why_not() {
             return Err(io::Error::other(why));
@@ -189,7 +190,7 @@ impl Locked<'_> {
     /// file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is replaced.
     ///
     /// # Errors
-    /// When the file is not locked or cannot be read, or `edit` refuses. In this case nothing is edited.
+    /// When the file is not locked or cannot be read, or `edit` refuses. In this case the bytes of the file stay as they were before this call.
     pub fn rewrite<E>(
         &mut self,
         file: FileName,
@@ -241,7 +242,7 @@ impl Locked<'_> {
     /// Writes the edited files, in the order of their first edits. The locks are still held afterwards.
     ///
     /// # Errors
-    /// When a file cannot be written. This file and the files after this file are unchanged.
+    /// When a file cannot be written. This file is unchanged, except if only the sync of its directory failed. The files after it are unchanged.
     pub fn write(&mut self) -> Result<(), String> {
         for Edited { file, target, old, is_changed, bytes } in self.edited.drain(..) {
             let written = match &old {

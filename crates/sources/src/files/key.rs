@@ -1,5 +1,5 @@
-//! The key of the fast hash of generated secrets: 32 random bytes in a separate file that only its owner can read. The key is never part of the
-//! facts, so a dump or backup of facts does not contain it.
+//! The key of the fast hash of generated secrets: 32 random bytes in a separate file that only its owner and the configured group can read. The key
+//! is never part of the facts, so a dump or backup of facts does not contain it.
 
 use super::directory::share;
 use super::{atomic, bounded};
@@ -79,7 +79,7 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
 /// [`KeyError`].
 pub fn load(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyError> {
     let failed = |why| KeyError::Io { path: path.to_owned(), why };
-    // The mode is read from the opened file, because another file may have replaced it in the meantime.
+    // The mode is read from the opened file and not from the path, because another file may take this path at any time.
     let file = bounded::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     let mode = meta.mode() & 0o777;

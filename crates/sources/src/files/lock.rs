@@ -49,8 +49,8 @@ impl FileLock {
     }
 }
 
-/// Waits for locks that other processes hold, in total at most for about the time `at_most`, and takes each lock that becomes free in this time. A
-/// lock file that does not exist is not created.
+/// Waits for locks that other processes hold, in total at most for about the time `at_most`, and takes each lock that becomes free in this time. The
+/// result also contains the files of locks that were not taken. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

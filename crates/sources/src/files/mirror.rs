@@ -2,8 +2,9 @@
 //!
 //! If a file exists, the file determines the content of the records that are mirrored from it. A look is one check of all these files. Every look
 //! compares the inode number, change time and size of each file with the stored values of the last version that was read. A file is read again if one
-//! of these values differs. A file is also read again if it changed very recently, because a later change could have the same change time. The
-//! content of the file is then compared with the stored facts. All differences of all files are committed as one change.
+//! of these values differs, or if this process has not read this version yet. A file is also read again if it changed very recently, because a later
+//! change could have the same change time. The content of the file is then compared with the stored facts. All differences of all files are committed
+//! as one change.
 //!
 //! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
 //! meantime. Two looks, even in two processes, may commit changes of the same file at the same time. Then the second commit is refused, and its look
@@ -84,8 +85,9 @@ pub struct Mirror {
     /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the time at which its last good facts exceed the stale limit, in seconds since the epoch. From this
-    /// time on, each look reads the file again if it has problems. A look also reads a file with problems that has no entry in this map.
+    /// For each file that this process compared, the time at which last good facts of a file of the same look exceed the stale limit, in seconds
+    /// since the epoch. The first look at or after this time reads the file again if it has problems. A look also reads a file with problems that has
+    /// no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -299,9 +301,9 @@ impl Mirror {
         News { file, before, content }
     }
 
-    /// The bytes of a file and its version. The version is `None` if the file changed during every reading. If an editor writes a file in place, the
-    /// file is empty or incomplete for a moment. So a file that was changed in place a moment ago is read until two consecutive readings find the
-    /// same version, at most `READ_TRIES` times.
+    /// The bytes of a file and its version. The version is `None` if the file changed during the last of `READ_TRIES` readings. If an editor writes a
+    /// file in place, the file is empty or incomplete for a moment. So a file that was changed in place a moment ago is read until two consecutive
+    /// readings find the same version, at most `READ_TRIES` times.
     fn read_settled(
         &self,
         file: FileName,

@@ -1,5 +1,6 @@
 //! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
-//! `tfa.json` (second factors). An import reads these files, and they are never written. Error messages never quote the content of these files.
+//! `tfa.json` (second factors). An import reads these files, and they are never written. Error messages never quote the content of `shadow.json` and
+//! `tfa.json`.
 
 use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;

@@ -8,7 +8,7 @@
 //! type: id
 //! ```
 //! A line with a property begins with white space, and a header does not. A blank line ends a section. There are no comments. Proxmox rejects the
-//! whole file if a line has an error, so one bad line makes every datastore unavailable. In this parser, an error affects only its section.
+//! whole file if a line has an error, so one bad line makes every section unavailable. In this parser, an error affects only its section.
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
@@ -210,7 +210,8 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
         } else {
             print_section(&mut text, section)?;
         }
-        // No missing blank line is added after a section with an error, because an edit of another section must not change the faulty section.
+        // A missing blank line after a section with an error is not added: with it, the section could become valid, although its author did not
+        // correct it.
         if section.is_ended || section.error.is_none() {
             text.push(b'\n');
         }

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 const LINKS_MAX: usize = 40;
 
 /// Returns the file to which each symbolic link in these directories leads, and all further links on the way to this file. Also returns all links on
-/// the paths of the directories themselves. The links in the directories are not in the result.
+/// the paths of the directories themselves. A link in the directories is in the result only if another link leads through it.
 pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut steps = BTreeSet::new();
     for directory in directories {

@@ -296,7 +296,7 @@ impl<'r> Run<'r> {
         }
         if count > 0 && !is_whole(bytes) {
             // The read returned less than the buffer can hold, and the bytes do not end like a PEM file. So the end of the file may be missing, and
-            // the file is read until a read returns nothing.
+            // the file is read further, until a read returns nothing or the bytes end like a PEM file.
             return self.read_more(at, have);
         }
         (self.each)(file, Ok(bytes));

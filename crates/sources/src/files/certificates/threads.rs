@@ -16,7 +16,7 @@ const BATCH: usize = 16;
 const COLD: usize = 128;
 /// The number of reads that a thread measures to find out whether the files are read from a disk.
 const SAMPLE: usize = 256;
-/// If a read takes longer than this time on average, the files are read from a disk and not from the page cache.
+/// If a read takes longer than this time on average, the files are probably read from a disk, and not from the page cache.
 const WARM_NANOS: u64 = 50_000;
 
 /// Reads files with twice as many threads as cores, and with more threads if the files are read from a disk.

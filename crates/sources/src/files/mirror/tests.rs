@@ -128,7 +128,7 @@ fn whoever_read_an_older_version_is_refused_and_reads_again() {
     let path = set.path(FileName::Datastores);
     std::fs::write(&path, "datastore: tank\n\tpath /old\n").unwrap();
     let other = || {
-        // The other process has read the same facts.
+        // The first process has read the old file and the facts, and has not committed yet.
         std::fs::write(&path, "datastore: tank\n\tpath /new\n").unwrap();
         Mirror::new(set.clone()).look(&source, at(LATE)).unwrap();
     };

@@ -13,8 +13,8 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
 use enfilade_facts::{Row as _, SourceError};
 
-/// The contents of `user.cfg` and `token.shadow`. `users` is `None` if `user.cfg` did not change. `secrets` is `None` if `token.shadow` does not
-/// exist or cannot be read.
+/// The contents of `user.cfg` and `token.shadow`. A field is `None` if this look did not read the file, or if the file does not exist or cannot be
+/// read.
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
@@ -85,7 +85,7 @@ impl Comparison<'_, '_, '_, '_> {
             (None, None) => Vec::new(),
         };
         authids.extend(mirrored.iter().chain(&root));
-        // In sorted order a user comes before the user's tokens.
+        // In sorted order a user comes before the user's tokens, so a new user exists when the tokens are compared.
         if said.users.is_some() {
             authids.sort();
             authids.dedup();
@@ -123,7 +123,7 @@ impl Comparison<'_, '_, '_, '_> {
         }
     }
 
-    /// Puts the new hash of a token's secret, if `user.cfg` did not change.
+    /// Puts the new hash of a token's secret, for a look that did not read `user.cfg`.
     fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());
@@ -257,7 +257,7 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let known = self.people.token(&owner, name)?;
         let Some(users) = self.said.users else {
-            // `user.cfg` did not change, so only the hash is compared.
+            // This look did not read `user.cfg`, so only the hash is compared.
             if let Some((id, before)) = known.filter(|(_, token)| token.mirrored.is_some()) {
                 let after = self.with_hash(authid, before.clone());
                 self.draft.replace(&id, &before, &after);
