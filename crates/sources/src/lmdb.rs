@@ -102,7 +102,7 @@ impl Lmdb {
     /// So every thread that has read the store must be joined before the last handle is dropped.
     ///
     /// # Errors
-    /// [`OpenError`]. A failed call changes nothing, except that it may have created a directory or an empty store.
+    /// [`OpenError`]. A failed call changes no fact. It may have created the directory, an empty store, or the small files that belong to a store.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_for(path, Terms::default())
     }

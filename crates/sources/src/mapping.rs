@@ -87,8 +87,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 }
 
 /// Allocates disk space as [`allocate`] does, but for file systems without `fallocate`. The last byte of each page is read and written again, so that
-/// the file system gives the page disk space. This write cannot undo a change that another process makes at the same time. The last byte of a page is
-/// the highest byte of a number, and no number becomes so large that its highest byte changes.
+/// the file system gives the page disk space. This write cannot undo a change that another process makes at the same time. On a little-endian
+/// machine, the last byte of a page is the highest byte of a number, and no number becomes so large that its highest byte changes.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;

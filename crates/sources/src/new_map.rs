@@ -1,6 +1,6 @@
-//! Creates a new LMDB file under a temporary name, and renames the file when the file is complete and synced. LMDB itself would write the first two
-//! pages under the final name, and sync them only in the first commit. After a power cut before that commit, the file may contain zeros, and cannot
-//! be opened.
+//! Creates a new LMDB file under a temporary name, and gives the file its final name when the file is complete and synced. LMDB itself would write
+//! the first two pages under the final name, and sync them only in the first commit. After a power cut before that commit, the file may contain
+//! zeros, and cannot be opened.
 
 use crate::files::atomic::sync_directory;
 use heed::{Env, WithTls};

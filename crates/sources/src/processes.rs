@@ -83,7 +83,7 @@ impl OwnWords {
 /// The words of every running process, including this one.
 ///
 /// # Errors
-/// When the directory cannot be read. If it does not exist, there are no processes.
+/// When a file of the directory cannot be opened or its lock cannot be checked. If the directory does not exist, there are no processes.
 pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
     let found = (0..PROCESSES_MAX).map(|number| find(&place(directory, number)));
     found.filter_map(Result::transpose).collect()

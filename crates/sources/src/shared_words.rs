@@ -1,4 +1,4 @@
-//! A small file of numbers that is mapped into memory. A change by one process is visible at once to all processes of the machine.
+//! A small file of numbers that is mapped into memory. A change by one process is visible at once to all processes that map the file.
 
 use crate::mapping::Mapping;
 use std::fs::{File, Metadata, OpenOptions};

@@ -150,7 +150,7 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
 }
 
 /// The id of the process that holds the lock on this inode, from `/proc/locks` (proc(5)). A line has the form `1: FLOCK ADVISORY WRITE 1234
-/// fd:01:5678 0 EOF`. In the line of a waiting process, `->` follows the number.
+/// fd:01:5678 0 EOF`. In the line of a waiting process, `->` follows the number, so this line does not match.
 fn flock_holder(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {

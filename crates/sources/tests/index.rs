@@ -63,7 +63,7 @@ fn change(unix_seconds: i64) -> Change {
 enum Step {
     Put(u8, bool),
     Delete(u8),
-    /// Puts more records than an entry of the change log can name.
+    /// Puts more records than one record of the change log can name. So the entry has several pieces.
     PutMany,
     /// Advances the time, so that old entries of the change log can be removed.
     Wait,

@@ -1,5 +1,5 @@
-//! Tests of single commits: every key is written once, and texts that are too long for the change log are cut. Also tests which changes count as only
-//! taking rights away.
+//! Tests of single commits: every key is written once, revocations do not change the size of the table of tallies, and texts that are too long for
+//! the change log are cut. Also tests which changes count as only taking rights away.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -219,8 +219,8 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     })
 }
 
-/// Whether every user who can open the old file can also open the new file. `mode` is the mode of the old file. The pairs are the user and the group
-/// of each file.
+/// Whether every user who can open the old file can also open the new file. If the old file is open to its group, its owner counts as a member of the
+/// group. `mode` is the mode of the old file. The pairs are the user and the group of each file.
 fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     match mode & 0o060 {
         0 => new.0 == old.0,

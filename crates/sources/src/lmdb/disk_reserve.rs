@@ -3,8 +3,8 @@
 //!
 //! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
 //! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would use the reserve, and no new
-//! reserve can be allocated. A change that only takes rights away may use the reserve (`bounds.rs`). A change that a user requested may use half of
-//! the reserve, and a change that an administrator requested may use all of it.
+//! reserve can be allocated. A change that only takes rights away may use half of the reserve if a user requested it, and all of it if an
+//! administrator requested it. A change that follows an edited file may use all of it (`bounds.rs`).
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on them.
@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const RESERVE_BYTES: u64 = 16 << 20;
 /// On a small file system, the reserve is at most the size of the file system divided by this number.
 const PARTS_OF_FILE_SYSTEM: u64 = 32;
-/// A new reserve is larger than needed: the extra space is the usual size of the reserve divided by this number. So the next reserve is made only
-/// when the file has grown by this extra space, and not at every commit.
+/// A new reserve is larger than needed: the extra space is the size of the reserve divided by this number. So the next reserve is made only when the
+/// file has grown by this extra space, and not at every commit.
 const PARTS_AHEAD: u64 = 16;
 /// An upper bound of the number of pages that LMDB writes for its own trees, besides the lists of free pages.
 const PAGES_OF_LMDB: u64 = 32;

@@ -220,7 +220,8 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// Checks that the store has the id in the high-water mark, and was not rolled back.
+    /// Checks that the store has the id in the high-water mark, and was not rolled back. If there is no mark yet, or a restore has announced the id
+    /// of the store, sets the mark.
     pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
         // The high-water mark is read before the store, because the store may advance in between. A sound store is never older than a mark that was
         // read earlier.

@@ -90,7 +90,7 @@ pub enum OpenError {
         /// The format of the store.
         found: u32,
     },
-    /// The store is the copy of a member of a fleet of an older format. Nothing was changed.
+    /// The store belongs to a member of a fleet, and has an older format than this program accepts in a fleet. Nothing was changed.
     #[error(
         "facts in `{path}` belong to a member of a fleet of format {found}, and this program can be a member of fleets of format {FORMAT_IN_FLEET} to {FORMAT}: \
         run the earlier version of enfilade again, and follow docs/fleet.md, \"Update the program\""

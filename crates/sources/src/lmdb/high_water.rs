@@ -21,7 +21,8 @@ const MAGIC: [u8; 8] = *b"enfhigh1";
 /// The file of the high-water mark. All processes of the machine share its numbers.
 pub(super) struct HighWater {
     words: SharedWords,
-    /// The newest revision that this process has seen. This number never decreases, even if the file is damaged or replaced.
+    /// The newest revision that this process has seen. Even if the file is damaged or replaced, this number never decreases; only
+    /// [`HighWater::begin`] can set a lower number.
     seen: AtomicU64,
     path: PathBuf,
 }

@@ -21,8 +21,8 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Moves the new store to the path of the old store, and the old store to `aside`. If this fails, both stores have their previous paths, except
-    /// after [`RestoreError::Halfway`].
+    /// Moves the new store to the path of the old store, and the old store to `aside`. If this fails, the old store has its previous path, except
+    /// after [`RestoreError::Halfway`]. The new store has its previous path, too, or the path `aside` if it could not be moved back.
     ///
     /// If the process is killed during the move, `path` contains the old or the new store, or does not exist. If `path` does not exist, the new store
     /// is at `new`, and opening the store returns [`OpenError::Unmoved`].

@@ -44,7 +44,8 @@ pub(super) fn next_to(path: &Path) -> PathBuf {
     path.with_file_name(format!("{name}.new"))
 }
 
-/// Makes the directory if it does not exist, and checks the modes of the directory and of its files.
+/// Makes the directory if it does not exist, and checks the modes of the directory and of its files. Returns an error if the directory is on a
+/// network file system, or if it is missing and an interrupted restore has left a new store next to it.
 pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> {
     let failed = |why| OpenError::io(path, &why);
     let (of_directory, of_file) = modes(group);

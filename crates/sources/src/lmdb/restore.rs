@@ -111,7 +111,7 @@ impl Lmdb {
     /// sound.
     ///
     /// # Errors
-    /// When a process has the store open, or a record cannot be read.
+    /// When a process has the store open, the store belongs to a member of a fleet, or a record cannot be read.
     pub fn accept(
         path: &Path,
         terms: Terms,
@@ -163,15 +163,17 @@ impl Lmdb {
         HighWater::read(&path.join(place::HIGH_WATER))
     }
 
-    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. The new store accepts no facts
-    /// that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new path of the old store.
+    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. Unless `fill` accepts a rollback,
+    /// the new store accepts no facts that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new
+    /// path of the old store.
     ///
     /// The old store keeps its path until `fill` is done. Then the two directories are exchanged in one step, or with two renames if the file system
     /// cannot exchange names.
     ///
     /// # Errors
     /// When a process has the store open, when the last acknowledged revision is unknown and `accept_rollback` is false, when `fill` fails, or when
-    /// the store cannot be moved. In this case the old store has its previous path, except after [`RestoreError::Halfway`].
+    /// the store cannot be moved. In these cases the old store has its previous path, except after [`RestoreError::Halfway`]. If the last step fails,
+    /// the sync of the directory above, the new store has already replaced the old store.
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,

@@ -102,7 +102,7 @@ pub struct Plan {
 }
 
 impl Older {
-    /// Opens a store of an older format. `None` if the store has the format of this program, or if there is no store.
+    /// Opens a store of an older format. `None` if there is no store, or if the store has a format that this program can use without an upgrade.
     ///
     /// # Errors
     /// When the store cannot be opened, was rolled back, or has a format that cannot be upgraded.
@@ -252,7 +252,7 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Recor
     bring_up(from, table, key, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-/// A batch of converted records of a table, after the key `last`.
+/// A batch of converted records of a table, after the key `last`. Sets `last` to the last key of the batch.
 fn batch(
     records: Records<'_>,
     txn: &RwTxn<'_>,

@@ -42,7 +42,7 @@ enum What {
 pub(super) struct Trees<'f> {
     file: &'f File,
     meta: &'f Meta,
-    /// The number of pages of the file. It can be less than the number of pages in use, if the last pages are free.
+    /// The number of pages of the file. The last page in use can have a greater number, because LMDB may not have written free pages at the end yet.
     pages: u64,
     with_leaves: bool,
     /// A bit for each page, which is set when the page was reached.
@@ -150,7 +150,7 @@ impl<'f> Trees<'f> {
         }
     }
 
-    /// Checks a record of free pages, and marks these pages as reached.
+    /// Checks a record of free pages, and marks these pages as reached, except pages at the end that the file does not contain yet.
     fn free(&mut self, number: u64, value: &[u8]) -> Walked<()> {
         let Some(pages) = page::free_pages(value) else {
             return damaged(number, "has a wrong list of free pages");
