@@ -11,7 +11,7 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
-    // Only the authid may need escaping, because all other values consist of digits and letters. Writing to memory never fails.
+    // Only the authid may need escaping, because all other values consist of digits, letters and hyphens. Writing to memory never fails.
     let _ = serde_json::to_writer(&mut json, authid);
     let (user, sid, groups) = (principal.user, principal.sid, principal.groups.len());
     let revision = identity.at().revision;
@@ -24,11 +24,11 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// The size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have the same size, because a benchmark compares the
-/// two routes: only `/whoami` needs an identity check (door 2).
+/// The smallest size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Unless an authid is very long, both responses have exactly
+/// this size, because a benchmark compares the two routes: only `/whoami` needs an identity check (door 2).
 const PADDED_BYTES: usize = 512;
 
-/// A response with this JSON, padded with spaces.
+/// A response with this JSON, padded with spaces and a line feed to at least [`PADDED_BYTES`].
 pub(crate) fn padded(mut json: Vec<u8>) -> Answer {
     json.resize(json.len().max(PADDED_BYTES - 1), b' ');
     json.push(b'\n');

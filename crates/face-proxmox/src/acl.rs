@@ -23,7 +23,8 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// Lists all role assignments if the caller has `Sys.Audit`. Otherwise lists only the assignments to the caller's own tokens.
+/// Lists all role assignments if the caller has `Sys.Audit`. Otherwise lists only the assignments to the caller's own tokens. `path` restricts the
+/// list to this path and the paths below it; with `exact`, to this path alone.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -83,8 +84,8 @@ pub(super) fn roles(_: &mut Call) -> Outcome {
     Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
-/// Lists the privileges of the caller, or of another user or token, on one path or on every path with a role. Each privilege has a flag that says
-/// whether it also applies below the path.
+/// Lists the privileges of the caller, or of another user or token, on one path, or on Proxmox's top-level paths and every path with a role. A path
+/// without privileges is left out. Each privilege has a flag that says whether it also applies below the path.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();
@@ -93,7 +94,7 @@ pub(super) fn permissions(call: &mut Call) -> Outcome {
     let leave = match &other {
         None => None,
         Some(other) => {
-            // A user may see the privileges of their own tokens.
+            // A user needs no privilege to see the privileges of their own tokens.
             let user = other.token.as_ref().map(|_| other.user.clone());
             Some(call.permit("/access", Privileges::SYS_AUDIT, user.as_ref())?)
         }

@@ -36,7 +36,7 @@ const DELETABLE: [&str; 17] = [
     "verify-new",
 ];
 
-/// The maximum time to wait for the end of all operations, in seconds. Each waiting call occupies a thread.
+/// The maximum time to wait for the end of all operations, in seconds. The time is limited, because each waiting call occupies a thread.
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
 
@@ -150,7 +150,8 @@ pub(super) fn remove(call: &mut Call) -> Outcome {
     Ok(Value::Null.into())
 }
 
-/// Whether a datastore is mounted. `None` if only another member of the fleet knows this.
+/// The mount status of a datastore, in Proxmox's words. A datastore that is not removable is `nonremovable`. `None` if only another member of the
+/// fleet knows whether the datastore is mounted.
 fn mount_status(call: &Call, name: &DatastoreName) -> Result<Option<&'static str>, ApiError> {
     let house = call.faces.house();
     Ok(match house.is_mounted(name)? {

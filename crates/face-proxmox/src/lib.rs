@@ -1,8 +1,9 @@
-//! The part of the API of Proxmox Backup Server that concerns users, tokens, roles and datastores, below `/api2/json`. Its clients are proxmoxer and
-//! scripts with API tokens.
+//! The part of the API of Proxmox Backup Server that concerns users, tokens, roles and datastores, below `/api2/json`. The usual clients of this API
+//! are proxmoxer and scripts with API tokens.
 //!
-//! A successful response is `{"data": …}`. An error response has a status and one line of text. Door 4 (access) checks that the caller has the
-//! privilege that Proxmox Backup Server requires for the call. A call can change facts only with the permit of door 4.
+//! A successful response is `{"data": …}`. An error response has a status and one line of text; exception: the body of an error of `/access/ticket`
+//! is `{"data": null}`. Door 4 (access) checks that the caller has the privilege that Proxmox Backup Server requires for the call. A call can change
+//! facts only with the permit of door 4.
 
 mod acl;
 mod datastores;
@@ -38,7 +39,7 @@ pub const ROUTES: [Route; 3] = [
 ];
 
 /// The routes of the API for which another member of a fleet can answer. The listener for members also has these routes. In the table of routes, they
-/// come before [`ROUTES`].
+/// must come before [`ROUTES`]: the first route that matches counts, and `/api2/json/` matches every path of the API.
 pub const DATASTORES: [Route; 3] = [
     Route::guarded("/api2/json/admin/datastore/", Takes::Tickets, handle)
         .of_datastore()
@@ -161,7 +162,8 @@ impl Call {
         change(&self.faces.change_context(&permit.who().to_word(), permit.requester(), self.id))
     }
 
-    /// Refuses a change if the state differs from the state that the client read, as Proxmox Backup Server does.
+    /// Refuses a change if the request contains a digest other than `now`, the digest of the present state. In this case, the state has changed since
+    /// the client read it. Proxmox Backup Server does the same.
     fn check_digest(&self, now: &str) -> Result<(), ApiError> {
         match self.params.get("digest")? {
             Some(digest) if digest != now => {
@@ -191,7 +193,7 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
             let query = head.uri.query().unwrap_or_default().to_owned();
             trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
             let (faces, id) = (faces.clone(), trace.event.id);
-            // Commits wait for the disk, and edits of files wait for locks.
+            // Commits wait for the disk, and edits of files wait for locks. So the call runs on a thread that may wait.
             let turn = visit.share().turn().await;
             let called = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
@@ -301,7 +303,7 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
     text.parse().map_err(|why| ApiError::Text(format!("{why}")))
 }
 
-/// The digest of a state: 64 hexadecimal digits, as in Proxmox Backup Server.
+/// The digest of a state. It has 128 bits, and is padded with zeros to 64 hexadecimal digits, the length of a digest in Proxmox Backup Server.
 fn digest(value: &Value) -> String {
     let key =
         KeyMaker::new(&MemoSeed(*b"enfilade digest1"), "digest").bytes(value.to_string().as_bytes()).key();

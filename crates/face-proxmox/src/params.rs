@@ -60,7 +60,7 @@ impl Params {
         Ok(())
     }
 
-    /// Adds a value. Some clients write the key of a list as `key[]`.
+    /// Adds a value. `[]` at the end of the key is removed, because some clients write the key of a list as `key[]`.
     fn add(&mut self, key: &str, value: String) {
         self.0.entry(key.trim_end_matches("[]").to_owned()).or_default().push(value);
     }

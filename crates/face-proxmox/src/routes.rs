@@ -1,4 +1,6 @@
-//! Every call of the Proxmox API, with its handler and whether lent (delegated) credentials may make the call. Dispatch and tests use this table.
+//! The calls of the Proxmox API, each with its handler and its class. By the class, door 4 decides whether a lent (delegated) credential may make the
+//! call. Dispatch, the reference and tests use this table. The calls `ping` and `access/ticket` are not in the table, because they need no
+//! credential.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
@@ -17,7 +19,8 @@ pub struct ProxmoxRoute {
     pub lending: Lending,
     /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// A text for the reference: the privileges that the call needs. A privilege without a path is needed on the path of the datastore or user.
+    /// A text for the reference: the privileges that the call needs. A privilege without a path is needed on `/datastore/NAME` if the call is about a
+    /// datastore, on `/access/users` if it is about users or tokens, and on `/access/acl` if it is about roles.
     pub needs: &'static str,
     /// The summary of the call in the reference.
     pub says: &'static str,
@@ -34,7 +37,7 @@ const fn row(
     ProxmoxRoute { method, path, lending, answer, needs, says }
 }
 
-/// Every call.
+/// Every call except `ping` and `access/ticket`.
 #[rustfmt::skip]
 pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Reads, "GET", "version", version, "any login", "Show version"),

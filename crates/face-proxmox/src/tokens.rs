@@ -49,8 +49,8 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     Ok(ApiResponse { value, digest: Some(digest_now(call, &named.0)?) })
 }
 
-/// Returns the permit to change tokens of `user`. A caller other than `user` needs the privilege `Permissions.Modify`. Refuses parameters that are
-/// not in `known`, and an outdated digest.
+/// Returns the permit to change tokens of `user`. The caller needs the privilege `Permissions.Modify`, unless the caller is `user` and did not log in
+/// with an API token. Refuses parameters that are not in `known`, and an outdated digest.
 fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, ApiError> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
     call.params.only(known)?;
