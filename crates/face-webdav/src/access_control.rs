@@ -50,7 +50,7 @@ impl Control {
     }
 
     /// Writes the entries in the order of evaluation. Inherit-only entries are left out, because they do not apply to this resource. Audit entries
-    /// are left out, because they do not grant or deny anything.
+    /// are left out, because they do not grant or deny anything. Entries without any privilege of [`PRIVILEGES`] are left out, too.
     pub(crate) fn push_acl(&self, xml: &mut String) {
         // A descriptor without an ACL grants everything.
         let everything =

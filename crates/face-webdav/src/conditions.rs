@@ -72,7 +72,8 @@ impl Conditions {
                 None => stay.state_of(&place.path)?,
                 Some(said) => match resource_of(said, host) {
                     Some(other) if other.datastore == place.datastore => stay.state_of(&other.path)?,
-                    // The state of a resource of another datastore or server is unknown.
+                    // The state of a resource of another datastore or server is unknown. So the resource counts as a resource without locks and
+                    // without an entity tag.
                     _ => PathState::default(),
                 },
             };
@@ -193,8 +194,8 @@ pub(crate) enum Preconditions {
 /// An existing resource: its validator, and its modification time in seconds since the epoch.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
-/// Evaluates the conditions in the order of RFC 9110 §13.2.2. If the resource has no date, conditions on dates are ignored (RFC 9110 §13.1.3,
-/// §13.1.4).
+/// Evaluates the conditions in the order of RFC 9110 §13.2.2. If the resource exists but has no date, conditions on dates are ignored (RFC 9110
+/// §13.1.3, §13.1.4).
 pub(crate) fn preconditions(
     headers: &HeaderMap,
     state: Option<Representation<'_>>,
@@ -244,7 +245,7 @@ const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MAT
 pub(crate) struct RequestConditions {
     pub(crate) conditions: Conditions,
     pub(crate) host: Option<String>,
-    /// The headers with conditions of RFC 9110, if the request has such headers.
+    /// All headers of the request, if one of them is in [`CONDITIONAL`]; otherwise `None`.
     others: Option<HeaderMap>,
 }
 

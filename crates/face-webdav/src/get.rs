@@ -22,7 +22,8 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// The minimum length of ranges that are sent through a pipe. For shorter ranges, a pipe takes more time than it saves.
+/// If more bytes than this remain of a range after its first piece, the remaining bytes are sent through a pipe. For fewer bytes, a pipe takes more
+/// time than it saves.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the response has content.
@@ -246,7 +247,8 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
 }
 
 /// Sends the first piece, and then reads and sends the other pieces. Before every piece, and every second while the client is slow, the server checks
-/// that the user may still read the file. A piece is read only when the channel has a slot. So a client that does not read uses no memory.
+/// that the user may still read the file. A piece is read only when the channel has a slot. So the server holds no further pieces in memory for a
+/// client that does not read.
 async fn send(
     mut reading: Reading,
     piece: Bytes,
@@ -263,7 +265,7 @@ async fn send(
         place.send(Ok(piece));
         reading = back;
     }
-    // Without TLS, the kernel sends the rest of the range if the rest is longer than a few pieces.
+    // Without TLS, the kernel sends the rest of the range if the rest is longer than `PIPED_BYTES_MIN`.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return spliced::send(reading, range, sender, (&connection, &splices), trace).await;
     }

@@ -176,7 +176,8 @@ fn is_of_another_site(request: &Request<Received>) -> bool {
     }
 }
 
-/// Answers GET. Every client can get a file. For a directory, only a browser gets a page.
+/// Answers GET. Every client can get a file. For a directory, only a browser gets a page. The answer to the query `why=RIGHT` explains why the user
+/// has or lacks a right.
 async fn get_for(call: Call) -> Answer {
     if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
         return match right.parse() {
@@ -205,7 +206,7 @@ impl Call {
     }
 }
 
-/// Ends a request and records its result in the event.
+/// Ends a request: records its result in the event of the request log, and adds the header `Allow` to a response with the status 405.
 fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
     let mut answer = outcome.unwrap_or_else(|failure| {
         trace.failed(&failure);

@@ -93,7 +93,8 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, RequestError> {
     }
 }
 
-/// The first supported timeout in the client's list. Malformed timeouts are ignored (RFC 4918 §10.7).
+/// The first supported timeout in the client's list, in seconds, but at least 1 and at most the limit `lock_seconds`. Malformed timeouts are ignored
+/// (RFC 4918 §10.7). Without a supported timeout, the result is the limit.
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();

@@ -274,7 +274,8 @@ fn push_named<'n>(
     }
 }
 
-/// The stored properties that can be written. An older version accepted names that XML parsers cannot read. Properties with such names are left out.
+/// The stored properties that can be written. An older version of this server accepted names that some XML parsers cannot read. Properties with such
+/// names are left out.
 fn writable<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a Property> {
     let properties = resource.more.properties.iter();
     properties.filter(|property| Name::can_be_written(&property.namespace, &property.name))
@@ -442,7 +443,7 @@ fn push_number(xml: &mut String, number: u64) {
     digits.iter().skip(from).for_each(|digit| xml.push(char::from(*digit)));
 }
 
-/// A date and time in UTC. Times before 1970 are shown as the start of 1970, and times after 9999 as the end of 9999, because the year has four
+/// A date and time in UTC. Times before 1970 are shown as the start of 1970. Times after 9999 are shown as the end of 9999, because the year has four
 /// digits.
 struct Moment {
     year: i64,

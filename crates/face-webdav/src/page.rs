@@ -21,9 +21,11 @@ use tokio::sync::mpsc;
 const BATCH_ENTRIES: usize = 1024;
 /// The size of a piece of a page, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// The maximum memory of a page, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
+/// The maximum memory for the HTML of a page, in bytes. The entries of the directory are not included. At the same time, one piece is being sent, one
+/// piece is in the queue, and one piece is being written.
 const HELD_BYTES: u32 = 3 * 64 * 1024;
-/// The number of rows in one part of the page. The browser lays out the rows of a part together.
+/// The number of rows in one part of the page. The browser lays out a part as a whole, and only if the part is visible. `page.js` contains the same
+/// number.
 const PART_ROWS: usize = 200;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
     base-uri 'none'; frame-ancestors 'none'";
@@ -93,7 +95,8 @@ fn heading(place: &ResourcePath) -> String {
     heading
 }
 
-/// Writes a page as fast as the client reads it. The user's rights to see the entries were checked before the response began.
+/// Writes a page as fast as the client reads it. The user's rights to see the entries were checked before the response began, and are not checked
+/// again.
 async fn write(
     mut writing: Writing,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -148,7 +151,8 @@ impl Rows {
         self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
     }
 
-    /// The first `most` entries in the order of the page: directories before files, both sorted by name.
+    /// The first `most` of the entries that were read, in the order of the page: directories before files, both sorted by name without regard to
+    /// case.
     fn sorted(mut self, most: usize) -> Self {
         self.is_cut = self.rows.len() > most;
         self.rows.truncate(most);
@@ -193,7 +197,8 @@ pub(crate) async fn why(call: Call, right: AccessMask) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// The reason why the user does not have a right, and the role that would give the right.
+/// The reason why the user does not have a right. If the roles of the user or of the token do not include the right, the text also names a role that
+/// includes it.
 fn said_of(lack: &Lack, right: AccessMask) -> String {
     let of_administrators = AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER;
     let role = if (right & of_administrators).is_empty() { "DatastorePowerUser" } else { "DatastoreAdmin" };
@@ -383,7 +388,7 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row, has_acts: bool) {
     html.push_str("</div>");
 }
 
-/// A size with at most three digits, in powers of 1,024.
+/// A size in powers of 1,024, with at most three digits. Sizes of 1,000 TiB and more have more digits.
 fn push_size(html: &mut String, bytes: u64) {
     let mut size = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {

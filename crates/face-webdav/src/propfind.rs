@@ -29,10 +29,10 @@ const CACHED_ENTRIES_MAX: usize = 16;
 const BATCH_ENTRIES: usize = 1024;
 /// After this many batches, the server checks whether the client has disconnected.
 const BATCHES_MAX: usize = 16;
-/// The size of a piece that is sent, in bytes.
+/// A piece of the response is sent when it has at least this size, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// When the output has this size, in bytes, the rest of a batch is written only after the client has read. Some entries are a hundred times as large
-/// as most other entries.
+/// When the output has this size, in bytes, the rest of a batch is written only after the client has read. This limit is necessary, because some
+/// entries are a hundred times as large as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// The maximum memory of a listing, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
@@ -155,7 +155,7 @@ struct RunningListing {
     deep: Option<Deep>,
     /// Whether entries may be locked.
     has_locks: bool,
-    /// The properties that all entries share.
+    /// The properties that all entries share. While an entry is rendered, this value also contains the properties of the entry.
     more: More,
     types: InTurn,
     xml: String,
@@ -164,12 +164,13 @@ struct RunningListing {
     are_bare: std::vec::IntoIter<bool>,
     /// Whether the directory has more entries than a listing shows.
     is_cut: bool,
-    /// The average size of an entry in the output, in bytes.
+    /// An estimate of the size of an entry in the output, in bytes: a little more than the average size of the entries that were rendered last.
     entry_bytes: usize,
     entries_left: u64,
 }
 
-/// Renders the part of the response that needs no waiting. `None` if even the requested resource cannot be described without waiting.
+/// Renders the part of the response that needs no waiting. `None` if even the requested resource cannot be described without waiting, or if the
+/// request can take long.
 fn at_once(
     visit: &Visit,
     place: &ResourcePath,
@@ -178,8 +179,8 @@ fn at_once(
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(form.asked());
-    // Requests for a quota, for ACLs or for a whole tree can take long. For a quota, the server may have to count all files in the datastore. For
-    // ACLs, the server must open every file of the directory. A tree has many directories.
+    // Requests for a quota, for ACLs or for a whole tree can take long. For a quota, the server may have to count the bytes of all files in the
+    // datastore. For ACLs, the server must open every file of the directory. A tree has many directories.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
@@ -229,7 +230,7 @@ fn begin_with(
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
-    // The limit applies only to collections (RFC 4918 §9.1), so a request for a file is always answered.
+    // The limit `deep_listing_entries` applies only to collections (RFC 4918 §9.1), so a request for a file is always answered.
     let kind = found.as_ref().map_or(NodeKind::Directory, Found::kind);
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && kind == NodeKind::Directory {
         return Err(RequestError::Depth.into());
@@ -347,7 +348,8 @@ impl RunningListing {
         Ok(())
     }
 
-    /// Renders all entries, if there are only a few entries and no call has to wait. Returns whether all entries were rendered.
+    /// Renders all entries, if there are only a few entries, none of them can have dead properties that the request asks for, and no call has to
+    /// wait. Returns whether all entries were rendered.
     fn end_cached(&mut self) -> Result<bool, Refusal> {
         let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
@@ -394,7 +396,7 @@ impl RunningListing {
         Ok(is_over || is_late)
     }
 
-    /// Continues with the next directory of the tree. Returns `false` if no directory is left.
+    /// Continues with the next directory of the tree. Returns `false` if no directory is left, or if the request is not for a whole tree.
     fn descend(&mut self) -> Result<bool, Refusal> {
         let Some(deep) = &mut self.deep else { return Ok(false) };
         while let Some(path) = deep.remaining.pop() {

@@ -5,7 +5,8 @@ use std::ops::Range;
 /// The ranges that a `Range` header requests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The whole file: the `Range` header is missing or malformed, or it contains too many or overlapping ranges (RFC 9110 §14.2).
+    /// The whole file: the `Range` header is missing or malformed, its unit is not `bytes`, or it contains too many or overlapping ranges (RFC 9110
+    /// §14.2).
     Whole,
     /// One range.
     Part(Range<u64>),

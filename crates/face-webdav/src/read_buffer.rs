@@ -1,5 +1,5 @@
-//! Buffers for small files, which a thread reuses. A new buffer for each file would be filled with zeros twice: before the file is read, and before
-//! the buffer is freed.
+//! Buffers for the first pieces of files. Each thread keeps a few free buffers, and reuses them. A new buffer for each file would be filled with
+//! zeros twice: before the file is read, and by the allocator when the buffer is freed.
 
 use bytes::Bytes;
 use enfilade_faces::UNCOUNTED_BYTES;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large buffers are separate. So a client that does not read a small file keeps no large buffer in use.
+    /// Small and large buffers are separate. So a client that does not read the response with a small file keeps no large buffer in use.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 

@@ -1,4 +1,4 @@
-//! Sends the rest of a large file without copying it: see [`Splices`].
+//! Sends the rest of a large range of a file without copying it: see [`Splices`].
 
 use bytes::Bytes;
 use enfilade_faces::{Connection, Cut, PipeSource, Splices, Trace};

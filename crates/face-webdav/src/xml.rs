@@ -1,6 +1,6 @@
-//! Reads XML bodies with a pull parser. The memory and the depth are limited. This module refuses document types, and all entities except the five
-//! that XML predefines. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and characters that some XML
-//! parsers reject.
+//! Reads XML bodies with a pull parser. The memory and the depth are limited. This module refuses document types, processing instructions, and all
+//! entities except the five that XML predefines. Parts of a body may later be sent to other clients. So the server refuses names, namespaces and
+//! characters that some XML parsers reject.
 
 use super::xml_names::is_name;
 use enfilade_faces::RequestError;

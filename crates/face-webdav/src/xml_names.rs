@@ -1,10 +1,10 @@
 //! Names that every parser of XML accepts (Namespaces in XML 1.0 §3, `NCName`).
 //!
-//! The editions of XML 1.0 allow different letters in names. The fifth edition (§2.3) allows most of Unicode. The fourth edition (Appendix B) allows
-//! only the letters in a list. Widely used parsers such as expat still follow the fourth edition. A property is shown to every client that lists its
-//! directory, so its name must be valid in both editions.
+//! The editions of XML 1.0 allow different characters in names. The fifth edition (§2.3) allows most of Unicode. The fourth edition (Appendix B)
+//! allows only the characters in a list. Widely used parsers such as expat still follow the fourth edition. A property is shown to every client that
+//! lists its directory, so its name must be valid in both editions.
 
-/// The runs of letters that may begin a name. Each pair of numbers is the first letter of a run and the first letter after the run.
+/// The runs of characters that may begin a name. Each pair of numbers is the first character of a run and the first character after the run.
 const BEGIN: [u16; 410] = [
     0x41, 0x5b, 0x5f, 0x60, 0x61, 0x7b, 0xc0, 0xd7, 0xd8, 0xf7, 0xf8, 0x132, 0x134, 0x13f, 0x141, 0x149,
     0x14a, 0x17f, 0x180, 0x1c4, 0x1cd, 0x1f1, 0x1f4, 0x1f6, 0x1fa, 0x218, 0x250, 0x2a9, 0x2bb, 0x2c2, 0x386,
@@ -37,8 +37,8 @@ const BEGIN: [u16; 410] = [
     0x30a1, 0x30fb, 0x3105, 0x312d, 0x4e00, 0x9fa6, 0xac00, 0xd7a4,
 ];
 
-/// The runs of letters that may follow another letter, but may not begin a name. They are digits, `-`, `.`, and marks that combine with the previous
-/// letter.
+/// The runs of characters that may follow another character, but may not begin a name. Most of them are digits, `-`, `.`, and marks that combine with
+/// the previous character.
 const FOLLOW: [u16; 220] = [
     0x2d, 0x2f, 0x30, 0x3a, 0xb7, 0xb8, 0x2d0, 0x2d2, 0x300, 0x346, 0x360, 0x362, 0x387, 0x388, 0x483, 0x487,
     0x591, 0x5a2, 0x5a3, 0x5ba, 0x5bb, 0x5be, 0x5bf, 0x5c0, 0x5c1, 0x5c3, 0x5c4, 0x5c5, 0x640, 0x641, 0x64b,
@@ -110,7 +110,7 @@ mod tests {
             ("ª", false),
             ("a\u{0}", false),
             ("a<", false),
-            // These two letters are valid only in the fifth edition. expat does not accept them.
+            // These two characters are valid only in the fifth edition. expat does not accept them.
             ("\u{10000}", false),
             ("\u{220}", false),
         ] {

@@ -48,7 +48,7 @@ async function ask(method, path, headers = {}) {
   return answer;
 }
 
-// The deed that each right permits. The page asks the server about these rights.
+// The action that each right permits. The page asks the server about these rights.
 const DEEDS = { "add-file": "add files here", "add-subdirectory": "make folders here", write: "change this entry", delete: "rename, move or delete this entry" };
 
 async function why(path, right) {
