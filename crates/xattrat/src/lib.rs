@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// The number of the system call, the same on every architecture except Alpha (asm-generic/unistd.h).
+/// The number of the system call on x86-64, ARM64, RISC-V and most other architectures (asm-generic/unistd.h). Alpha and MIPS have other numbers.
 const GETXATTRAT: libc::c_long = 464;
 
 /// `struct xattr_args` (linux/xattr.h): the address and the size of the buffer for the value, and flags.
