@@ -1,7 +1,7 @@
 //! The tables, with the keys and the records of each table.
 //!
-//! Records refer to each other by id. The names of domains, users, groups and tokens are separate records ([`Name`]). So if a name is deleted and
-//! created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
+//! Records refer to each other by id. The names of domains, users, groups, tokens, projects and Keystone's roles are separate records ([`Name`]). So
+//! if a name is deleted and created again, the new name refers to a new resource. The new resource inherits nothing from the old resource.
 
 mod access_rules;
 mod activities;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The id of a session of a browser. Records are sorted by the end of their sessions, so the records of ended sessions come first.
+/// The id of a session of a browser. Records are sorted by the end of their sessions. So the records of ended sessions come first, and the server
+/// finds them at the start of the table to delete them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct BrowserSessionId {
@@ -82,8 +83,8 @@ impl super::Key for BrowserSessionId {
     }
 }
 
-/// The name that stands for the console where a record has the name of an application. No application can get this name. A program that does not know
-/// the console reads such a record as a session of an application that does not exist.
+/// The name that stands for the console where a record has the name of an application. No application can get this name. An older program, which does
+/// not know the console, reads such a record as a session of an application that does not exist.
 pub const CONSOLE: &str = "enfilade-console";
 
 /// The requests for which a browser can use a session.

@@ -1,5 +1,5 @@
-//! The configuration of a domain: options of the directory that the users of the domain come from. No decision of the server depends on these options
-//! yet.
+//! The configuration of a domain: options of the LDAP directory that the users of the domain come from. No decision of the server depends on these
+//! options yet.
 
 use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -3,12 +3,14 @@
 //! Each request checks its session against the current facts. So a session is refused after a record on which the session depends is deleted or
 //! disabled. But the same right can be given again later, and an ended session must stay ended. So the commit that takes the right away also sets a
 //! mark ([`Revoked`]) on a record on which the session depends. A session has ended if it depends on a record with a mark, and was issued no later
-//! than the second of the mark. [`ENDINGS`] lists the changes that end sessions.
+//! than the second of the mark. For a timeless mark ([`Revoked::is_timeless`]), the second does not matter. [`ENDINGS`] lists the changes that end
+//! sessions.
 //!
-//! A session depends on its user and on the groups of the user. The session depends on the grants to the user and to these groups, if the grants are
-//! on the scope of the session or above it. For each grant, the session depends on the role of the grant and on all roles that this role implies. The
-//! set of these records is computed from the present facts, so a record can leave the set. But an ended session must stay ended. So when a record
-//! leaves the set, another record that remains in the set gets a mark:
+//! A session depends on its token and audit chain, on its scope, on the record for which it was issued (such as an application credential or trust),
+//! on its user, on the groups of the user, and on the domains of scope, user and groups. The session depends on the grants to the user and to these
+//! groups, if the grants are on the scope of the session or above it. For each grant, the session depends on the role of the grant and on all roles
+//! that this role implies. The set of these groups, grants and roles is computed from the present facts, so a record can leave the set. But an ended
+//! session must stay ended. So when a record leaves the set, another record that remains in the set gets a mark:
 //! - When a user or group is removed from a group, the mark is on the removed user or group.
 //! - When a group is deleted, each member gets a mark.
 //! - When a role is taken from a user or group, the mark is on that user or group together with the scope.

@@ -27,8 +27,8 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
-    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains its kind and
-    /// name. If the record is removed from this server, no later import adds it again.
+    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains its kind, and
+    /// its name or key ([`ExtraKey`]). If the record is removed from this server, no later import adds it again.
     Imported = 9,
     /// A registered limit.
     RegisteredLimit = 10,
@@ -73,11 +73,11 @@ impl ResourceKind {
     ];
 }
 
-/// The longest key that the list of imports contains as it is, in bytes. The list contains a longer key as a digest.
+/// The longest key that the list of imports contains as hexadecimal digits, in bytes. The list contains a longer key as a digest.
 const LISTED_KEY_BYTES_MAX: usize = 100;
 
 /// A resource: its kind, and its key in its own table. For [`ResourceKind::Imported`], `id` is a text: the kind of the record, and its name as the
-/// files of Proxmox spell it, or its id in another cloud.
+/// files of Proxmox spell it. For a record from another cloud, the text contains the key of the record instead of a name ([`ExtraKey::imported`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExtraKey {
     /// The kind.
@@ -92,8 +92,8 @@ impl ExtraKey {
         ExtraKey { kind, id: key.bytes() }
     }
 
-    /// The key in the list of imports for the record with the key `key` in its own table. The list contains a long key as its SHA-256 digest, because
-    /// a key in the store has a limited length.
+    /// The key in the list of imports for the record with the key `key` in its own table. The list contains the key as hexadecimal digits, or a long
+    /// key as its SHA-256 digest, because a key in the store has a limited length.
     pub fn imported(kind: &str, key: &[u8]) -> Self {
         let key = match key.len() {
             ..=LISTED_KEY_BYTES_MAX => to_hex(key),

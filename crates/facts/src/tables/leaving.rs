@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The resource that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LeavingKey {
-    /// A domain, with its users, groups and projects.
+    /// A domain, with its users, groups, projects and roles, its identity providers and limits, and the grants on it.
     Domain(DomainId),
     /// A project, with the roles on it and its bindings, application credentials, trusts, access tokens, limits and endpoint filters.
     Project(ProjectId),

@@ -1,5 +1,5 @@
-//! The change log: for each change its author, its time, and the keys that it wrote. The server updates the indexes and writes the audit log from the
-//! entries of the change log.
+//! The change log: for each change its author, its description, its time, and the keys that it wrote. The server updates the indexes and writes the
+//! audit log from the entries of the change log.
 //!
 //! The keys of a large change are in pieces: separate records after the entry of the change, so that no reader needs all keys in memory.
 
@@ -23,7 +23,7 @@ pub type Keys = Vec<(Table, Vec<u8>)>;
 /// The log entry of one change. The key of this record is the revision of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The author: an authid, a person at the command line, or a file.
+    /// The author: an authid, a person at the command line, the edited files that the change mirrors, or the server itself (`enfilade`).
     pub who: String,
     /// The description, in the words of the command line.
     pub what: String,

@@ -1,5 +1,5 @@
-//! Revocations. Each subject that can be revoked (token, user, project, …) has at most one record. So a later revocation replaces an earlier one, and
-//! a lookup reads only a few keys.
+//! Revocations. Each subject that can be revoked (token, user, project, …) has at most one record. So a later revocation of a subject changes the
+//! record of the earlier one, and a lookup reads only a few keys.
 
 use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -16,7 +16,8 @@ use std::hash::Hasher;
 pub enum Revoked {
     /// One token, by its audit id.
     Token(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// A token and all tokens that were issued for it, by the audit id of the first token.
+    /// All tokens of one login: the first token, and all tokens that were later issued in exchange for an earlier one. The chain has the audit id of
+    /// the first token.
     Chain(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// All sessions of a user.
     User(UserId),
@@ -63,7 +64,8 @@ impl Revoked {
     }
 
     /// Whether a revocation of the subject is final, independent of the clocks. This is true for a token, a chain, a trust, an OAuth consumer and an
-    /// OAuth access token. No later session can belong to such a subject.
+    /// OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new secret of an EC2 key have the
+    /// chain of the key, so door 2 compares the sessions of EC2 keys with the second of a mark on the chain.
     pub fn is_timeless(&self) -> bool {
         use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
         matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))
@@ -174,7 +176,8 @@ pub struct Revocation {
 }
 
 impl Revocation {
-    /// A record that covers everything that was issued up to the second `issued_before`. No token lasts longer than [`TOKEN_SECONDS_MAX`].
+    /// A record that covers everything that was issued up to the second `issued_before`. The record is needed for [`TOKEN_SECONDS_MAX`] seconds,
+    /// because no token is valid for longer.
     pub(crate) fn of(revoked_at: i64, issued_before: i64) -> Self {
         Self::without_end(issued_before, revoked_at)
     }
@@ -201,8 +204,8 @@ impl Revocation {
         }
     }
 
-    /// A record for which the expiry of the last token is not known. The record is needed for [`TOKEN_SECONDS_MAX`] seconds, because no token is
-    /// valid for longer.
+    /// A record for which the expiry of the last token is not known. The latest possible expiry is [`TOKEN_SECONDS_MAX`] seconds after the later of
+    /// the two times.
     fn without_end(issued_before: i64, revoked_at: i64) -> Self {
         let until = issued_before.max(revoked_at).saturating_add(TOKEN_SECONDS_MAX);
         Revocation { issued_before, revoked_at, until }
