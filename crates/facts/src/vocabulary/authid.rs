@@ -46,7 +46,8 @@ impl Userid {
         Ok(Userid { name: Text { text: name.into(), is_plain }, realm })
     }
 
-    /// The administrator of Proxmox Backup Server. This user always exists and may do everything.
+    /// The administrator of Proxmox Backup Server. If this server follows `user.cfg`, the user always exists, even if the file does not list it. If
+    /// this server follows `acl.cfg`, the user has the role Admin on `/`.
     pub fn root_pam() -> Self {
         let plain = |text: &str| Text { text: text.into(), is_plain: true };
         Userid { name: plain("root"), realm: Realm(plain("pam")) }

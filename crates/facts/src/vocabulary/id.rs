@@ -198,7 +198,7 @@ macro_rules! ids {
 ids! {
     /// A domain; its name is a realm.
     DomainId = "domain id",
-    /// A credential.
+    /// An API token.
     CredentialId = "credential id",
     /// A project.
     ProjectId = "project id",
@@ -310,7 +310,7 @@ impl DomainId {
     /// Reads an id as Keystone's clients write it.
     ///
     /// # Errors
-    /// When the text is neither `default` nor 32 hexadecimal digits.
+    /// When the text is neither `default` nor 32 lower-case hexadecimal digits, or if all digits are `f`.
     pub fn from_keystone(text: &str) -> Result<Self, Malformed> {
         if text == "default" { Ok(Self::DEFAULT) } else { text.parse() }
     }

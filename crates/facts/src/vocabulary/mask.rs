@@ -72,7 +72,7 @@ impl AccessMask {
         self.0 == 0
     }
 
-    /// The rights of both sets, as a `const fn`.
+    /// All rights of the two sets (their union), as a `const fn`.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -127,7 +127,7 @@ const NAMES: [(&str, AccessMask); 18] = [
     ("synchronize", AccessMask::SYNCHRONIZE),
 ];
 
-/// Other names for the same bits, accepted but never printed.
+/// Other names for the same bits. They are accepted, but only `none` is printed, for the empty set.
 const ALIASES: [(&str, AccessMask); 5] = [
     ("list", AccessMask::LIST),
     ("add-file", AccessMask::ADD_FILE),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Every right, on the path and everywhere below it.
+    /// Every right, whatever the ACLs of files say.
     Admin = 1,
     /// No rights. This role overrides every other role on the same path.
     NoAccess = 2,
@@ -24,25 +24,25 @@ pub enum Role {
     DatastoreAudit = 7,
     /// See the state of everything.
     Audit = 8,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteAudit = 9,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteAdmin = 10,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteSyncOperator = 11,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteSyncPushOperator = 12,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteDatastorePowerUser = 13,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     RemoteDatastoreAdmin = 14,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeAudit = 15,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeAdmin = 16,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeOperator = 17,
-    /// A role of Proxmox Backup Server. This server stores the role, but the role grants nothing.
+    /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeReader = 18,
     /// Requests to an application that only read.
     ApplicationReader = 19,

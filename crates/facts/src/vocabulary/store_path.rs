@@ -86,7 +86,7 @@ impl StorePath {
         }
     }
 
-    /// The path for a plain text, as typed at a command line. One slash before the text and one after it are ignored.
+    /// The path for a plain text, as typed at a command line. One slash at the beginning and one slash at the end of the text are ignored.
     ///
     /// # Errors
     /// The errors of [`StorePath::from_url`].

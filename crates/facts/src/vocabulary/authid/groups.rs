@@ -83,7 +83,7 @@ impl fmt::Debug for GroupName {
 }
 
 /// A project or a role of a domain, as commands write it: `name@domain`. The name is any text. If the domain does not fit the grammar of a realm, or
-/// if the name has invisible characters, both are percent-encoded, as in a [`Userid`].
+/// if the name has invisible characters, both are percent-encoded, as in a [`Userid`](super::Userid).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameInDomain {
     /// The name.

@@ -26,7 +26,7 @@ pub(super) fn encoded_parts(name: &str, realm: &str, token: Option<&str>) -> Wor
     encoded_start(name).chain(["@%"]).chain(encoded_start(realm)).chain(token).collect()
 }
 
-/// Decodes a part of an encoded spelling; `None` if it contains a character that had to be encoded.
+/// Decodes a part of an encoded spelling; `None` if it contains a character that had to be encoded, a malformed escape, or bytes that are not UTF-8.
 pub(super) fn decoded(part: &str) -> Option<String> {
     let is_encoded = |byte: u8| byte == b'%' || byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let bytes = part.bytes().all(is_encoded).then(|| percent_decoded(part.as_bytes()))??;
