@@ -21,7 +21,7 @@ impl<'a> After<'a> {
     /// The facts after the change.
     ///
     /// # Errors
-    /// The errors that a commit of the change would have at the revision of this view.
+    /// The errors of [`write_down`]. A commit of the change at the revision of this view would have these errors, too.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
         // `Revision(0)` means that no change is in the audit log yet, so no entry of the change log is deleted.

@@ -5,7 +5,7 @@ use crate::vocabulary::RequestId;
 /// The author and the description of a change, committed in the same transaction as the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// The author: an authid, a person at the command line, or a file.
+    /// The author: an authid, a person at the command line, the edited files that the change mirrors, or the server itself (`enfilade`).
     pub who: String,
     /// The description, in the words of the command line. It never contains a secret.
     pub what: String,

@@ -110,7 +110,7 @@ impl Change {
         &self.audit
     }
 
-    /// Replaces the description in the audit record, if the subject of the change is known only while the change is built.
+    /// Replaces the description in the audit record. Callers use this function if the subject of the change is known only while the change is built.
     pub fn describe(&mut self, what: String) -> &mut Self {
         self.audit.what = what;
         self
@@ -166,7 +166,7 @@ impl Change {
         self
     }
 
-    /// Makes or replaces a record.
+    /// Makes or replaces a record, and the row of [`Table::Reverse`] for this record if there is one ([`Row::reverse`]).
     pub fn put<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), Some(value_of(row)));
         if let Some(reverse) = R::reverse(key) {
@@ -180,7 +180,7 @@ impl Change {
         self.writes.get(&(R::TABLE, key.bytes())).is_some_and(Option::is_some)
     }
 
-    /// Deletes a record, if it exists.
+    /// Deletes a record, if it exists, and the row of [`Table::Reverse`] for this record.
     pub fn delete<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), None);
         if let Some(reverse) = R::reverse(key) {

@@ -1,24 +1,25 @@
 //! The time, as callers pass it in: this crate reads no clock.
 
-/// The wall clock, the monotonic clock and the state of the mirror, all read at one moment. They are read once when a request arrives, and passed to
-/// every function that judges the request.
+/// The wall clock, the monotonic clock and the state of the mirror, all read at one moment. They are read once for each decision, and passed to every
+/// function that takes part in this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clocks {
-    /// The wall clock, in seconds since the epoch. It is used for expiry dates that people chose.
+    /// The wall clock, in seconds since the epoch. It is used for stored times, such as expiry dates and issue times.
     pub unix_seconds: i64,
-    /// The monotonic clock, in milliseconds since some fixed moment. It is used for durations, which must not change when the wall clock is set.
+    /// The monotonic clock, in milliseconds since the start of the machine; time in which the machine sleeps is included. It is used for durations,
+    /// which must not change when the wall clock is set.
     pub tick_millis: u64,
     /// Whether the records that are copied from edited files are up to date at this moment.
     pub mirror: MirrorHealth,
 }
 
-/// Whether the files that people edit were read recently enough. The stale limit is the longest allowed time since the last reading.
+/// Whether the files that people edit were checked recently enough. The stale limit is the longest allowed time since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorHealth {
-    /// No process has read the files for longer than the stale limit. The present content of the files is not known, so requests that need a mirrored
-    /// record are refused.
+    /// No process has checked the files for longer than the stale limit. The present content of the files is not known, so requests that need a
+    /// mirrored record are refused.
     Stale,
-    /// A process has read the files within the stale limit.
+    /// A process has checked the files within the stale limit.
     Current,
 }
 

@@ -1,4 +1,4 @@
-//! The layout of a record: a header with a checksum, and a value of length-prefixed fields.
+//! The layout of a record: a header with a checksum, and a value, which consists of fields ([`Writer`]).
 //!
 //! ```text
 //! version u8 | checksum 16 bytes over table, key, revision and value | revision u64 BE | value

@@ -1,7 +1,8 @@
 //! The formats of a store, and the conversion of records from one format to the next.
 //!
-//! All records of a store have the same format. A store of another format is not opened. An upgrade converts the store to this program's format: one
-//! transaction converts every record with [`bring_up`].
+//! All records of a store have the same format. A store of an older format must be upgraded before it is used: one transaction converts every record
+//! with [`bring_up`]. Exception: the store of a member of a fleet can have any format from [`FORMAT_IN_FLEET`] on, because the records of these
+//! formats need no conversion. A store of a newer format is refused.
 //!
 //! # When the format changes
 //! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. A new
@@ -50,8 +51,8 @@ pub const FORMAT_IN_FLEET: u32 = 13;
 /// The format that a fleet must have before its log may contain entries in parts.
 pub const FORMAT_OF_PARTS: u32 = 14;
 
-/// Added to the format of a store that is a member of a fleet. A program that does not know this number refuses the store, because the number seems
-/// to be a newer format. So no such program changes the store without an entry in the log of the fleet.
+/// Added to the format in the store of a member of a fleet. A program that does not know this number refuses the store, because the number seems to
+/// be a newer format. So no such program changes the store without an entry in the log of the fleet.
 pub const REPLICA: u32 = 1 << 16;
 
 /// A key and a value.
@@ -92,7 +93,8 @@ pub fn was_in(table: Table) -> Option<Table> {
     (table == Table::RevocationTallies).then_some(Table::Tallies)
 }
 
-/// Converts a record to the next format. From format 4 on, the table of the log has two kinds of records: entries and pieces.
+/// Converts a record of the format `format` to the next format. In the formats 2 and 3, the table of the log contains only entries; pieces exist from
+/// format 4 on.
 fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
     match (format, table) {
         (2, Table::Log) => Some((key, log_entry_of_2(&value)?)),

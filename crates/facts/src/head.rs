@@ -45,7 +45,8 @@ impl Head {
 /// The format and id of the store. This is a separate record in the same table as the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The format of the store ([`FORMAT`](crate::format::FORMAT)).
+    /// The format of the store ([`FORMAT`](crate::format::FORMAT)), plus [`REPLICA`](crate::format::REPLICA) if the store belongs to a member of a
+    /// fleet.
     pub format: u32,
     /// The id of the store; a restored backup has another id.
     pub store: StoreId,

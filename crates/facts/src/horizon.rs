@@ -2,9 +2,10 @@
 //!
 //! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and a wall
 //! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
-//! all seconds up to the horizon at its commit. So the mark covers every session that was issued before the commit, even if a clock was wrong. The
-//! commit that sets the mark moves the horizon to the last second that the mark covers. Each session that is issued after the mark has a later second
-//! of issue.
+//! all seconds up to the horizon at its commit, or up to [`CLOCK_SKEW_SECONDS`] after the time of the commit if that is later. So the mark covers
+//! every session that was issued before the commit, even if a clock was wrong. The commit that sets the mark moves the horizon to the last second
+//! that the mark covers. Each session that is issued after the mark has a later second of issue. Exception: a timeless mark
+//! ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
 //!
 //! Other servers with the same keys issue tokens without a horizon. A token of another server is refused while its second of issue is later than the
 //! last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the server accepted before.

@@ -95,8 +95,8 @@ impl<T: Indexed> Index<T> {
         Ok(look(&self.bring_up(view)?.value))
     }
 
-    /// Calls `look` with the index if the index has this revision, else returns `None`. At the newest acknowledged revision the index contains every
-    /// change that was acknowledged before this call.
+    /// Calls `look` with the index if the index has this revision, else returns `None`. If `at` is the newest acknowledged revision, the index then
+    /// contains every change that was acknowledged before `at` was read.
     pub fn peek<R>(&self, at: At, look: impl FnOnce(&T) -> R) -> Option<R> {
         let built = self.built.load();
         built.as_ref().filter(|built| built.at == at).map(|built| look(&built.value))
@@ -127,8 +127,8 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
     Ok(built.at == at)
 }
 
-/// Updates a copy of the index to the revision of the view, from the change log. Returns `None` if the log does not contain all keys, or contains so
-/// many keys that a rebuild is cheaper.
+/// Updates a copy of the index to the revision of the view, from the change log. Returns `None` if the index is of another store, if the log does not
+/// contain all keys, or if so many changes or keys were written that a rebuild is cheaper.
 fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>, SourceError> {
     let newest = view.at();
     let behind = newest.revision.0.saturating_sub(before.at.revision.0);

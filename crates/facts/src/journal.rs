@@ -3,8 +3,8 @@
 //! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
 //! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of
 //! date. So each group of records has a tally (how many, and a digest) in another tree. A group is used only if its records match its tally. One
-//! flipped bit cannot change both trees. In an older revision, all records match their tallies, too. To detect an older revision, the head contains
-//! the revision of the store and the number of the commit that wrote the head.
+//! flipped bit cannot change both trees. If LMDB reads an older revision of the whole store, all records match their tallies, too. To detect such a
+//! revision, the head contains the revision of the store and the number of the commit that wrote the head.
 
 mod checks;
 
@@ -28,12 +28,12 @@ use std::hash::Hasher;
 use std::ops::ControlFlow;
 
 /// The writes that commit a change to a store. These are the records of the change, their tallies, an entry of the change log, and the head. `before`
-/// contains the present records of the store. The change gets the next revision. The list is empty if the change changes nothing. `commit` is the
-/// number that the source itself gives the commit. The writes also delete old entries of the change log, at most up to the revision `shipped`. This
-/// is the last revision that is in the audit log.
+/// contains the present records of the store. The change gets the next revision. The list is empty if the change puts no record, and deletes only
+/// records that do not exist. `commit` is the number that the source itself gives the commit. The writes also delete old entries of the change log,
+/// at most up to the revision `shipped`. This is the last revision that is in the audit log.
 ///
 /// # Errors
-/// When a record is not in the expected state, a key or value is too large, or an existing record is damaged.
+/// When a record is not in the expected state, a key or value is too large, an existing record is damaged, or the store cannot be read.
 pub fn write_down(
     before: &dyn Snapshot,
     change: &Change,
@@ -181,7 +181,8 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
     Write { table: table.tallies(), key: tally_key(table, &group), stored }
 }
 
-/// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow.
+/// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow. If more than `LOG_PIECES_MAX`
+/// pieces would be necessary, the log does not contain the keys.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
     // The limit is greater than the length of the longest name, so the name of an author is never shortened.

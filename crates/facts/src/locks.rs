@@ -1,5 +1,5 @@
 //! The interface of the store of WebDAV locks. Locks change often, and every commit of facts invalidates all remembered verdicts of the doors. So
-//! locks are not facts, but rows of a separate store. All servers of the machine share this store, and its rows survive a restart.
+//! locks are not facts, but rows of a separate store. All servers with the same data directory share this store, and its rows survive a restart.
 
 use std::ops::ControlFlow;
 

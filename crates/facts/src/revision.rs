@@ -14,7 +14,8 @@ impl fmt::Display for StoreId {
 }
 
 /// The number of a change. The number also identifies the state of the stored facts after the change. Changes are counted from 1, beginning with the
-/// creation of the store, without gaps. After a restore, the count continues. Two views of one store with the same revision show the same facts.
+/// creation of the store, without gaps. Exception: a restored store continues at a number that is later than the revisions of the old store and of
+/// the backup. Two views of one store with the same revision show the same facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 

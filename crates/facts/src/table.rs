@@ -167,7 +167,7 @@ impl Table {
         Table::SecondFactors,
     ];
 
-    /// The tables that hold facts. Every commit also writes to the other tables.
+    /// The tables that hold facts. The other tables contain data that commits add: the change log, the head and the tallies.
     pub fn of_facts() -> impl Iterator<Item = Table> {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }

@@ -68,13 +68,14 @@ pub trait Snapshot {
 
 /// Facts at one revision. Short-lived: a view is used in one synchronous block, never across an `.await`.
 ///
-/// The view accepts a record, or its absence, only if the B-tree of the records and the B-tree of the tallies agree (see [`crate::journal`]).
+/// In the tables that hold facts, the view accepts a record, or its absence, only if the B-tree of the records and the B-tree of the tallies agree
+/// (see [`crate::journal`]). The other tables have no tallies.
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
     head: OnceCell<Head>,
 }
 
-/// A source that wraps another source uses the view as a snapshot, to read its raw records.
+/// [`After`](crate::After), and a source that wraps another source, use the view as a snapshot, to read its raw records.
 impl Snapshot for View<'_> {
     fn at(&self) -> At {
         self.snapshot.at()
@@ -124,7 +125,7 @@ impl<'a> View<'a> {
         Ok(*self.head.get_or_init(|| head))
     }
 
-    /// One record.
+    /// The record with this key; `None` if there is none.
     ///
     /// # Errors
     /// When the record cannot be read, or is damaged.

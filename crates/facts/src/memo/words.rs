@@ -63,14 +63,14 @@ impl<V: Word> WordMemo<V> {
         self.table.get(key.0).map(V::from_word)
     }
 
-    /// The remembered results of many keys. First one word of every set is read, and then the entries, so that the CPU handles the cache misses in
+    /// The remembered results of many keys. First two words of every set are read, and then the entries, so that the CPU handles the cache misses in
     /// parallel.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
         self.touch(keys.iter().copied());
         keys.iter().map(|key| self.get(*key)).collect()
     }
 
-    /// Remembers many results. First reads one word of every set, as [`WordMemo::get_all`] does.
+    /// Remembers many results. First reads two words of every set, as [`WordMemo::get_all`] does.
     pub fn put_all(&self, each: &[(MemoKey, V)]) {
         self.touch(each.iter().map(|(key, _)| *key));
         each.iter().for_each(|(key, value)| self.put(*key, *value));
@@ -106,8 +106,8 @@ impl Atomic for AtomicU64 {
 }
 
 /// Three words: the two halves of the key, each mixed with the value, and the value. A reader may get some words from before a write and some words
-/// from after the write. No lookup has a key that matches such a combination of words, so the entry is not found. That is why the loads and stores of
-/// the three words need no memory order.
+/// from after the write. Practically no lookup has a key that matches such a combination of words, so the entry is not found. That is why the loads
+/// and stores of the three words need no memory order.
 struct Entry<A>([A; 3]);
 
 impl<A: Atomic> Entry<A> {
