@@ -245,8 +245,8 @@ impl Change {
         R::when_deleted(key).into_iter().fold(self, Change::end)
     }
 
-    /// Replaces a record on which sessions depend, and sets the marks of [`Ends::when_replaced`]. The change is committed only if the record still has
-    /// the value `before`.
+    /// Replaces a record on which sessions depend, and sets the marks of [`Ends::when_replaced`]. The change is committed only if the record still
+    /// has the value `before`.
     pub fn replace<R: Ends>(&mut self, key: &R::Key, before: &R, after: &R) -> &mut Self {
         self.expect_same(key, before).put(key, after);
         for mark in R::when_replaced(key, before, after, self.audit.unix_seconds) {
