@@ -1,5 +1,5 @@
-//! A whole certificate file: the chain and the key. The first handshake that needs the file reads the file. The verification in the background also
-//! reads all files.
+//! A whole certificate file: the chain and the key. A handshake reads the file if the memo does not contain it. The verification in the background
+//! reads every file that is not verified yet.
 
 use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject, pem_fault};
@@ -15,7 +15,8 @@ pub struct Bundle {
     pub leaf: Leaf,
     /// A defect of the bundle or its `.ocsp` file. The bundle can be served nevertheless, but some clients may refuse it.
     pub amiss: Option<String>,
-    /// The last second in which the stapled OCSP response is valid, since the epoch; `None` if no response is stapled.
+    /// The last second in which the stapled OCSP response is valid, since the epoch. `None` if no response is stapled, and `i64::MAX` if the response
+    /// contains no end.
     pub stapled_until: Option<i64>,
     pub(crate) key: CertifiedKey,
 }
@@ -23,7 +24,7 @@ pub struct Bundle {
 /// The files of one certificate, as they were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<'p> {
-    /// The bundle.
+    /// The bundle file: the chain in PEM, and usually the private key.
     pub pem: &'p [u8],
     /// The `.key` file in the same directory.
     pub key: Option<&'p [u8]>,
@@ -36,7 +37,8 @@ impl Bundle {
     /// contains no intermediates, this function adds the known issuers. `now` is in seconds since the epoch.
     ///
     /// # Errors
-    /// When a part is missing or cannot be parsed, or the key does not belong to the certificate.
+    /// When the certificate or the key is missing or cannot be parsed, or the key does not belong to the certificate. A bad `.ocsp` file is no error:
+    /// [`Bundle::amiss`] describes the problem.
     pub fn read(parts: Parts<'_>, issuers: &Issuers, now: i64) -> Result<Self, String> {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
@@ -98,7 +100,8 @@ impl Bundle {
 /// The reason why a bundle without a private key cannot be used.
 pub const WITHOUT_KEY: &str = "the file contains no private key, and the directory has no file with the key: `NAME.pem.key` or `NAME.key`";
 
-/// Returns the reason why the private key of a bundle, or of the `.key` file next to the bundle, cannot be read.
+/// Describes why the PEM of a bundle, or of the `.key` file next to the bundle, cannot be read. If the key is encrypted, the text says how to decrypt
+/// the key.
 fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
     if is_encrypted(pem) && is_key_file {
         return "the key is encrypted: run `openssl pkey -in NAME.pem.key -out NAME.new`, which writes the key without its passphrase to NAME.new; \

@@ -65,8 +65,8 @@ pub(crate) fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if has_crls {
-        // Only the leaf certificates of clients are looked up in the revocation lists. If the list of an authority has expired, every client
-        // certificate of this authority is refused.
+        // Only the leaf certificates of clients are looked up in the revocation lists. If an authority has no list in the file, or its list has
+        // expired, every client certificate of this authority is refused.
         builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
     }
     let verifier = builder.build().map_err(|why| match (why, revoked) {

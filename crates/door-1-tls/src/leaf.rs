@@ -21,7 +21,7 @@ pub struct Leaf {
     pub not_after: i64,
     /// The kind of the certificate's key.
     pub algorithm: Algorithm,
-    /// Whether the file also contains a private key.
+    /// Whether the file also contains a private key; always `false` in the result of [`Leaf::of_der`], which reads only the certificate.
     pub has_key: bool,
 }
 

@@ -27,7 +27,7 @@ pub enum PieceError {
     /// The file is encrypted with another passphrase, or is damaged.
     #[error("the passphrase is wrong, or `{0}` is damaged")]
     WrongPassphrase(String),
-    /// The file cannot be read. The text contains the reason and the next step.
+    /// The file cannot be read or used. The text contains the reason, and in most cases the next step.
     #[error("{0}")]
     Unusable(String),
 }
@@ -258,7 +258,7 @@ fn without_key(files: &[String]) -> String {
     )
 }
 
-/// The names of files, each once.
+/// The names of files, for a message. Equal names in a row are listed once.
 fn listed(files: &[String]) -> String {
     let mut names: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
     names.dedup();

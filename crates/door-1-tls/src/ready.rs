@@ -35,7 +35,8 @@ pub enum Ready {
         config: Arc<ServerConfig>,
         /// The names of the certificate.
         names: Arc<[String]>,
-        /// The last second in which the stapled OCSP response is valid, since the epoch. After that second the file has to be read again.
+        /// The last second in which the stapled OCSP response is valid, since the epoch. After that second the file has to be read again. `i64::MAX`
+        /// if no response is stapled, or the response contains no end.
         good_until: i64,
     },
     /// The file cannot be served, for this reason.
@@ -55,8 +56,8 @@ impl Ready {
         }
     }
 
-    /// Whether the content that was read is still usable at the time `now`, in seconds since the epoch. If it is not usable, the file has to be read
-    /// again.
+    /// Whether this result is still valid at the time `now`, in seconds since the epoch. If the stapled OCSP response has expired, the result is not
+    /// valid, and the file has to be read again. [`Ready::Unusable`] stays valid until the file changes.
     pub fn is_good(&self, now: i64) -> bool {
         match self {
             Ready::Serves { good_until, .. } => now <= *good_until,

@@ -15,7 +15,7 @@ pub type TicketKeyId = [u8; 8];
 /// How long a ticket is valid, in seconds.
 pub const TICKET_SECONDS: u32 = 12 * 60 * 60;
 
-/// A ticket key that all processes of a machine share.
+/// A ticket key, which all server processes with the same data directory share.
 #[derive(Clone)]
 pub struct TicketKey {
     /// The id of the key. Each ticket begins with the id of the key that sealed it.

@@ -3,7 +3,8 @@
 //!
 //! Instead of a name, the index stores the first 64 bits of the name's keyed digest, with the number of the file. The digests need less memory than
 //! the names. The server can have a million certificates with five names each. Two names can have the same digest, but a client that does not know
-//! the key cannot find two such names. When a handshake has loaded the file, the server also checks that the certificate contains the name itself.
+//! the key cannot find two such names. When a handshake has loaded the file, the server also checks that the certificate contains the name itself,
+//! unless the name comes from a crt-list.
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
@@ -82,7 +83,7 @@ struct Entry {
 type Part = Arc<[Entry]>;
 type Chunk = Arc<[Option<Arc<CertificateFile>>]>;
 
-/// The keyed digest of names and paths. Each process has its own random key.
+/// The keyed digest of names and paths. The key is random. The index of leaf certificates in the data directory keeps the key for the next start.
 #[derive(Clone, Copy)]
 pub struct Digest(KeyMaker);
 
@@ -162,14 +163,15 @@ pub struct Certificates {
     files: Arc<[Chunk]>,
     free: Vec<u32>,
     default: Option<Arc<CertificateFile>>,
-    /// The policy of all files; `None` if files have different policies, or had different policies before an earlier change.
+    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change, or if the first snapshot
+    /// had no files.
     only: Option<Arc<Policy>>,
     count: usize,
     names: usize,
 }
 
 impl Certificates {
-    /// A snapshot of these files. The first of them is the default, unless a line of a crt-list makes another file the default.
+    /// A snapshot of these files. The default is the first file by line number and path, unless a line of a crt-list makes another file the default.
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());
@@ -262,7 +264,8 @@ impl Certificates {
         entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
     }
 
-    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change.
+    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change, or if the first snapshot
+    /// had no files.
     pub fn only_policy(&self) -> Option<&Arc<Policy>> {
         self.only.as_ref()
     }
@@ -299,12 +302,12 @@ impl Certificates {
         self.digest
     }
 
-    /// How many certificates there are.
+    /// How many certificate files there are. A file in several lines of a crt-list counts once for each line.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many names the certificates have.
+    /// How many names the files have. A name of several files counts once for each file.
     pub fn names(&self) -> usize {
         self.names
     }
