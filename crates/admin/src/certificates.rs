@@ -29,11 +29,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A certificate that cannot be used.
+/// A problem of a certificate file or of a line of a crt-list. Except in lists of warnings, the file or line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("certificate `{file}` is left out: {why}")]
 pub struct BadCertificate {
-    /// The path of the file.
+    /// The path of the file, or `LIST:NUMBER` for a line of a crt-list.
     pub file: String,
     /// The problem, in words.
     pub why: String,
@@ -64,10 +64,10 @@ pub struct CertificateFiles {
     digest: Digest,
     terms: CertificateTerms,
     versions: AtomicU64,
-    /// The time of the last [`Self::look`], in nanoseconds since the epoch.
+    /// The time of the last [`Self::look`] or [`Self::look_past`], in nanoseconds since the epoch.
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
-    /// Whether the list could not be used at the last look, so that `listing` is from an earlier look.
+    /// Whether the directory or the list could not be used at the last [`Self::look_again`], so that earlier certificates are in use.
     is_behind: AtomicBool,
 }
 
@@ -99,7 +99,8 @@ pub struct Looked {
     pub bad: Vec<BadCertificate>,
     /// The files that were examined. An examined file that is unusable is in `bad`.
     pub examined: Examined,
-    /// Usable files that may cause problems for clients; known only for files that were read whole.
+    /// Usable files that may cause problems for clients (known only for files that were read whole), files that contain a key but are not served, and
+    /// problems of crt-list lines and of certificate revocation lists.
     pub warnings: Vec<BadCertificate>,
     /// The number of files that were read.
     pub read: usize,
@@ -186,11 +187,11 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the leaf certificate of every file, so that the server has the certificate for each server name. The leaves of unchanged files are taken
-    /// from `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file, so that the server knows which files have which names. The leaves of unchanged files are taken from
+    /// `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// When the directory or the list cannot be read, or a line of the list is invalid.
+    /// When the directory or the list cannot be read, a line of the list is invalid, or the certificate of a line with options cannot be read.
     pub fn look(&self, rules: Rules, known: Option<&LeafIndex>, now: u64) -> io::Result<Looked> {
         self.looked.store(now, Ordering::Relaxed);
         let listing = self.list()?;
@@ -456,7 +457,7 @@ impl CertificateFiles {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
-                // The file was read again only because it had changed recently, but its content is the same.
+                // The file has not changed since it was verified: its identity is the same. So the record of the file stays.
                 Ok((leaf, identity, _))
                     if before
                         .at_path(&text, |_| true)
@@ -506,8 +507,8 @@ impl CertificateFiles {
     /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they were
     /// read. Files that are already verified are not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
-        // A file that changed after the last look gets no identity: it may be a different file than the file in the snapshot, even if its content is
-        // the same.
+        // A file that changed after the last look gets no identity: it may be a different file than the file in the snapshot, even if the fields of
+        // its leaf are the same.
         let now = self.looked.load(Ordering::Relaxed);
         let listing = self.listed();
         let files: Vec<_> = certificates.files().collect();
@@ -566,7 +567,7 @@ pub struct Verified {
     pub bad: Vec<BadCertificate>,
     /// Usable files that may cause problems for clients.
     pub warnings: Vec<BadCertificate>,
-    /// Files that changed during the verification.
+    /// Files that changed after they were read for the snapshot: the fields of their leaf are different now.
     pub changed: BTreeSet<PathBuf>,
     /// The changes that remove unusable files from the snapshot.
     pub out: Vec<FileChange>,
@@ -587,7 +588,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// Whether the file that was read has the same content and the same identity as the known file. An uncertain identity (`None`) is never the same.
+/// Whether the file that was read has the same identity and the same leaf fields as the known file. An uncertain identity (`None`) is never the same.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

@@ -173,7 +173,8 @@ impl<'b> Rest<'b> {
 }
 
 impl CertificateFiles {
-    /// Takes unchanged files from the index. Returns the files that must be read.
+    /// Takes unchanged files from the index. If the index is trusted, files are taken without a check for changes. Returns the files that must be
+    /// read.
     pub(super) fn known(
         &self,
         listing: &Listing,

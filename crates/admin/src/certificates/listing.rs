@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct Listing {
     /// The directory for relative paths.
     pub(super) base: PathBuf,
-    /// The names of the files, each once, in the order of the directory or the list.
+    /// The names of the files, each once: sorted by bytes for a directory, and in the order of the lines for a list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
     /// Warnings about lines and files that are valid but probably not intended.
@@ -30,9 +30,9 @@ pub(super) struct Listing {
 /// The lines of a crt-list.
 #[derive(Debug, Default)]
 struct Lines {
-    /// The options of each certificate file, line by line.
+    /// The lines of each certificate file, each with its policy.
     of: HashMap<PathBuf, Vec<(Line, Arc<Policy>)>>,
-    /// The name of the list.
+    /// The file name of the list.
     list: String,
     /// The list itself, and the files in the options of its lines, such as CA files. The certificate files are the keys of `of`.
     read: BTreeSet<PathBuf>,
@@ -88,9 +88,9 @@ impl Listing {
         Err(io::Error::other(listed(&bad)))
     }
 
-    /// Reads the place, even if lines of a crt-list are invalid. The result has the listing, and the invalid lines with their numbers. If only the
-    /// options of a line are invalid, the listing contains its certificate with the default policy. So no server may use a listing that has invalid
-    /// lines.
+    /// Reads the place, even if lines of a crt-list are invalid. The result has the listing, and the invalid lines with their numbers. If a line can
+    /// be parsed, but its options cannot be applied, the listing contains its certificate with the default policy. So no server may use a listing
+    /// that has invalid lines.
     ///
     /// # Errors
     /// When the place cannot be read.

@@ -34,7 +34,7 @@ impl CertificateTerms {
         Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known), shared: None })
     }
 
-    /// Adds the files of a second directory: the certificates that all members of a fleet serve.
+    /// Adds the files of a second directory: the certificates that all members of a fleet serve. They are not used together with a crt-list.
     #[must_use]
     pub fn with_shared(self, directory: Option<&Path>) -> Self {
         CertificateTerms { shared: directory.map(Path::to_owned), ..self }

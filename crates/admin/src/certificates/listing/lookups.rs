@@ -18,7 +18,7 @@ impl Listing {
         self.lines.is_some()
     }
 
-    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs.
+    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs. `None` for a directory.
     pub(super) fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
@@ -73,7 +73,7 @@ impl Listing {
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())
     }
 
-    /// Whether the whole listing depends on this file.
+    /// Whether the whole listing depends on this file: the crt-list, or a file in the options of its lines.
     pub(in crate::certificates) fn rests_on(&self, path: &Path) -> bool {
         self.lines.as_ref().is_some_and(|lines| lines.read.contains(path))
     }
