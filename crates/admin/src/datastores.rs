@@ -50,7 +50,8 @@ pub enum DatastoreEdit {
 /// Changes one section: first in the file, while the file is locked, then in the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
-/// When the change is invalid, or the file cannot be changed. In both cases, nothing changes.
+/// When the change is invalid, or the file cannot be changed. In both cases, the section stays as it was, but [`DatastoreEdit::Remove`] may have
+/// removed the roles already. If the facts cannot be changed after the file, a running server changes them later.
 pub fn edit_datastore(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,
@@ -144,7 +145,8 @@ pub fn take_over(
     Ok(at)
 }
 
-/// Changes the properties of a datastore that are not in its section of `datastore.cfg`.
+/// Changes the properties of a datastore that are not in its section of `datastore.cfg`. If the kind of ACLs changes, an empty directory without an
+/// ACL gets an ACL of the new kind.
 ///
 /// # Errors
 /// When the datastore does not exist, the change is invalid, or the facts cannot be changed.
@@ -214,8 +216,8 @@ pub fn check_home(
     )))
 }
 
-/// Refuses a path that overlaps with the server's own files or with another datastore. If two datastores overlapped, one datastore could permit what
-/// the other datastore refuses.
+/// Refuses a path that is not absolute, is outside of the allowed directories, or overlaps with the server's own files or with another datastore. If
+/// two datastores overlapped, one datastore could permit what the other datastore refuses.
 fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
     if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
         return Err(Error::Invalid(format!("the path `{said}` is not absolute, or contains `..`")));
@@ -259,8 +261,8 @@ fn outside(ctx: &ChangeContext<'_>, said: &Path, real: &Path) -> Option<String> 
     })
 }
 
-/// Creates the directory if it does not exist. In a new directory, only roles determine access until an ACL is set. `made` receives the created
-/// directories, outermost first.
+/// Creates the directory if it does not exist. If the directory is empty and has no ACL, it gets an ACL with which only roles determine access.
+/// `made` receives the created directories, outermost first.
 fn make_content_directory(ctx: &ChangeContext<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
@@ -342,7 +344,7 @@ fn check_section(section: &Section) -> Result<(), String> {
     datastore_cfg::read(section).map(|_| ()).map_err(|why| why.reason)
 }
 
-/// Refuses a change to an unknown mode. (If the file contains an unknown mode, the datastore is closed.)
+/// Refuses a change to an unknown mode. (If the file contains an unknown mode, the datastore refuses all requests.)
 fn check_mode(text: &str) -> Result<(), String> {
     match Maintenance::from_property(text).mode {
         MaintenanceMode::Unknown(mode) => Err(format!(

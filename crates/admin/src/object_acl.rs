@@ -109,7 +109,7 @@ pub(crate) fn descriptor_of(
 /// Sets an ACL on an empty directory, so that only roles determine access. A directory with content or with an ACL is not changed.
 ///
 /// # Errors
-/// When the ACL cannot be written.
+/// When the directory cannot be opened, or the ACL cannot be written.
 pub fn open_to_roles(ctx: &ChangeContext<'_>, path: &str, dialect: AclDialect) -> Result<(), Error> {
     let root = Root::open(path, dialect, ctx.reserved)?;
     let owner = root.find(&StorePath::root(), Blocking)?.subject().owner();

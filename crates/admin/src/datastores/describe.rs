@@ -172,7 +172,8 @@ pub fn datastore_warnings(
             );
             warnings.push(warning(name, says, true));
         }
-        // A datastore that is not mounted gets only this warning.
+        // If the file system of a datastore is not mounted, the directory is not checked further, because it does not have the content of the
+        // datastore.
         let point = row.mount_point(name).or_else(|| profiles.remove(name).and_then(|row| row.mounted_at));
         if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
             warnings.push(warning(
