@@ -91,7 +91,7 @@ impl Imported {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
     }
 
-    /// Whether a password was left out because it was removed or revoked here. No option of the import adds the password.
+    /// Whether a record, such as a password, was left out because it was removed or revoked here. No option of the import adds the record.
     pub fn was_taken_away(&self) -> bool {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(REVOKED) || why == removed(self.kind))
     }

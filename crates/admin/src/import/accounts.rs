@@ -401,7 +401,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(self.files.hashes.hashes.get(&authid.to_proxmox()) == Some(&here))
     }
 
-    /// A user of this server that is not in the source; `None` if all users are in the source.
+    /// A user of this server that is not certainly the same as in the source; `None` if there is none. `root@pam` is ignored.
     fn other_user(&self) -> Result<Option<Userid>, Error> {
         let same: BTreeSet<&UserId> = self.users.values().collect();
         let (mut other, root) = (Ok(None), Userid::root_pam());
@@ -477,7 +477,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         }
     }
 
-    /// Imports roles, or returns why they are left out. If the roles could give more rights here than in the source, `more` is the reason.
+    /// Imports roles, or returns why they are left out. `more` is a reason to leave out roles that are not on this server yet, for example that they
+    /// could give more rights here than in the source.
     fn roles(
         &mut self,
         path: &RolePath,

@@ -53,7 +53,8 @@ fn all_differences(
     Ok(more)
 }
 
-/// Users, tokens and secrets of tokens that only the copy contains, or that are enabled or valid for longer in the copy.
+/// Users and tokens that only the copy contains, or that are enabled or valid for longer in the copy. Also secrets of tokens that only the copy
+/// contains, or that are different in the copy.
 fn accounts(here: &ProxmoxFiles, copy: &ProxmoxFiles) -> Vec<String> {
     let (mut more, mut secrets) = (Vec::new(), Vec::new());
     for (authid, entry) in &copy.users.entries {
@@ -81,7 +82,7 @@ fn accounts(here: &ProxmoxFiles, copy: &ProxmoxFiles) -> Vec<String> {
     more
 }
 
-/// Passwords that an import of the copy would give to users without a password.
+/// Passwords that an import of the copy would give to new users, or to users without a password.
 fn passwords(view: &View<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> Result<Vec<String>, Error> {
     let passwords = Passwords { files: copy, terms, earlier: Earlier::read(view, copy.earlier())? };
     let users = copy.users.entries.keys().filter(|authid| authid.token.is_none());
@@ -144,7 +145,8 @@ fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTree
     }
 }
 
-/// Datastores that only the copy contains, and different properties of datastores that have an effect on this server.
+/// Datastores that only the copy contains, and differences in the [`PROPERTIES`] of datastores. A maintenance mode that only the copy has is not
+/// listed, because it only takes rights away.
 fn datastores(here: &[Section], copy: &[Section]) -> Vec<String> {
     let by_id = |sections: &[Section]| -> BTreeMap<String, BTreeMap<String, String>> {
         let properties = |section: &Section| section.properties.iter().cloned().collect();

@@ -40,11 +40,11 @@ pub struct ProxmoxFiles {
 }
 
 impl ProxmoxFiles {
-    /// Reads the files. A file that does not exist counts as empty, but one of the four files that the server could follow must exist.
+    /// Reads the files. A file that does not exist counts as empty, but at least one of the four files that a server can follow must exist.
     ///
     /// # Errors
-    /// When the directory or a file cannot be read. If `tfa.json` cannot be read, it is unknown which users need a second factor, so this is an
-    /// error, too, unless `terms.without_second_factor` is set.
+    /// When the directory or a file cannot be read, or `token.shadow` or `shadow.json` cannot be parsed. If `tfa.json` cannot be parsed, it is
+    /// unknown which users need a second factor, so this is an error, too, unless `terms.without_second_factor` is set.
     pub fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<Self, Error> {
         check_directory(from.directory())?;
         read(from, terms)

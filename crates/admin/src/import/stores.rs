@@ -32,7 +32,7 @@ pub(super) struct Stores {
     known: BTreeSet<DatastoreName>,
     /// The datastores of the source that are left out.
     left: BTreeSet<DatastoreName>,
-    /// The datastores of this server that are not in the source.
+    /// All datastores of this server that are not in `known`. One of them may have the name of a datastore in `left`.
     others: BTreeSet<DatastoreName>,
 }
 
