@@ -27,7 +27,8 @@ pub struct NewApplicationCredential {
     pub name: TokenName,
     /// The project for which the credential grants roles.
     pub project: ProjectId,
-    /// The roles on the project, by name or id. The face (protocol) checks that the session of the creator has these roles.
+    /// The roles on the project, by name or id. The caller checks that the creator has these roles: a face checks the session, and a command checks
+    /// the owner.
     pub roles: Vec<String>,
     /// Whether sessions of the credential may create credentials and trusts.
     pub unrestricted: bool,
@@ -68,7 +69,8 @@ impl ApplicationCredential {
 /// Creates an application credential. A generated secret is returned once.
 ///
 /// # Errors
-/// When the owner has an API token of that name, a role does not exist, or the facts cannot be changed.
+/// When the owner has an API token of that name, a role or an access rule does not exist, the creator may not create this credential, or the facts
+/// cannot be changed.
 pub fn create_application_credential(
     ctx: &ChangeContext<'_>,
     key: &HashKey,
@@ -136,8 +138,9 @@ pub fn create_application_credential(
 /// Checks that the user and the project of a new application credential and their domains are enabled. Otherwise every login with the credential
 /// would be refused.
 ///
-/// # Errors When the user, the project or a domain is disabled; the error contains the command that enables it. When a record does not exist, or the
-/// facts cannot be read.
+/// # Errors
+/// When the user, the project or a domain is disabled (the error contains the command that enables it), a record does not exist, or the facts cannot
+/// be read.
 pub fn require_enabled(source: &dyn Source, owner: &UserId, project: &ProjectId) -> Result<(), Error> {
     source.read(|view| {
         let user = view.get::<User>(owner)?.ok_or_else(|| dangling("user", owner))?;

@@ -63,7 +63,7 @@ fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
 
-/// Replaces a credential.
+/// Replaces a credential. If the EC2 key changes, its sessions end. If the blob changes, the record of the last used passcode is deleted.
 ///
 /// # Errors
 /// When the credential has changed since it was read, or the facts cannot be changed.

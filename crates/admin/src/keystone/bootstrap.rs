@@ -1,4 +1,5 @@
-//! Creates the first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay.
+//! Creates the first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay, with two exceptions: the
+//! administrator gets the new password, and an endpoint of the service gets the new URL.
 
 use super::catalog::check_url;
 use super::catalog_commands::{add_endpoint, add_service};
@@ -53,7 +54,8 @@ impl Bootstrap {
         self.urls.iter().try_for_each(|(_, url)| check_url(url))
     }
 
-    /// Checks that the administrator will be able to log in: the user does not exist yet, or is enabled and has not expired.
+    /// Checks that the administrator will be able to log in: the user does not exist yet, or is enabled and has not expired, and the domain of the
+    /// user is not disabled.
     ///
     /// # Errors
     /// When the user will not be able to log in, or the facts cannot be read.
@@ -89,7 +91,7 @@ impl Bootstrap {
 /// Creates the records.
 ///
 /// # Errors
-/// When a name or URL is not accepted, the user is disabled or expired, or the facts cannot be changed.
+/// When a name or URL is not accepted, the user or the domain of the user is disabled, the user has expired, or the facts cannot be changed.
 pub fn bootstrap(ctx: &ChangeContext<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     new.check()?;
     new.check_user(ctx.facts, ctx.now.unix_seconds)?;

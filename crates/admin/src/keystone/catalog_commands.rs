@@ -41,7 +41,7 @@ pub struct AddedService {
 /// Creates a service, or returns the existing service of this type and name.
 ///
 /// # Errors
-/// When the facts cannot be changed.
+/// When the type or the name is not accepted, or the facts cannot be changed.
 pub fn add_service(ctx: &ChangeContext<'_>, kind: &str, name: &str) -> Result<(AddedService, At), Error> {
     check_name_with_blanks("service", name)?;
     check_name_with_blanks("service type", kind)?;
@@ -87,7 +87,7 @@ pub fn find_service(source: &dyn Source, text: &str) -> Result<ServiceId, Error>
 /// Creates a region, if it does not exist.
 ///
 /// # Errors
-/// When the facts cannot be changed.
+/// When the id is not accepted, or the facts cannot be changed.
 pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
     let key = RegionId(id.to_owned());
     let ((), at) =
@@ -95,10 +95,11 @@ pub fn add_region(ctx: &ChangeContext<'_>, id: &str) -> Result<At, Error> {
     Ok(at)
 }
 
-/// Sets the URL of the endpoint that has this service, interface and region. Creates the endpoint if it does not exist.
+/// Sets the URL of the endpoint that has this service, interface and region. Creates the endpoint if it does not exist, and enables it if it is
+/// disabled.
 ///
 /// # Errors
-/// When the service does not exist, the URL is not an HTTP URL, or the facts cannot be changed.
+/// When the service does not exist, the URL or the id of the region is not accepted, or the facts cannot be changed.
 pub fn add_endpoint(
     ctx: &ChangeContext<'_>,
     service: &ServiceId,

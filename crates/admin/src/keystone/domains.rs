@@ -61,10 +61,10 @@ pub struct DomainSummary {
     pub description: Option<String>,
 }
 
-/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default`, and any other domain gets a random id.
+/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default` if it is free, and any other domain gets a random id.
 ///
 /// # Errors
-/// When the name or id is taken, or the facts cannot be changed.
+/// When the name or id is taken, the contents of a deleted domain with this id are still being deleted, or the facts cannot be changed.
 pub fn add_domain(
     ctx: &ChangeContext<'_>,
     name: &Realm,
@@ -112,7 +112,7 @@ pub fn set_domain(ctx: &ChangeContext<'_>, name: &Realm, enabled: bool) -> Resul
 /// Removes an empty domain.
 ///
 /// # Errors
-/// When the domain does not exist or is not empty, or the facts cannot be changed.
+/// When the domain does not exist, is not empty or is `local`, or the facts cannot be changed.
 pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error> {
     if *name == Realm::local() {
         return Err(Error::Invalid("the domain `local` cannot be removed: every server has it".into()));

@@ -162,7 +162,7 @@ pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> 
 /// Assigns or removes a role; returns whether that changed anything.
 ///
 /// # Errors
-/// When the facts cannot be changed.
+/// When the role to assign and the project are in different domains, or the facts cannot be changed.
 pub fn set_grant(ctx: &ChangeContext<'_>, key: &GrantKey, is_so: bool) -> Result<bool, Error> {
     let verb = if is_so { "assigned" } else { "removed" };
     let (changed, _) = ctx.commit(&format!("role {} {verb}", key.role), |view, change| {

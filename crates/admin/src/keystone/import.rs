@@ -1,4 +1,6 @@
-//! Imports the records of a Keystone server, with their ids. Each record is imported only once. Existing records stay as they are.
+//! Imports the records of a Keystone server, with their ids. Each record is imported only once. Existing records stay as they are, with two
+//! exceptions: a user without a password can get the password of the source, and an application credential that was imported without a secret can get
+//! its secret.
 
 mod access_rules;
 mod catalog;
@@ -41,7 +43,7 @@ use enfilade_facts::{Change, Read, View};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
-/// The number of records in one commit.
+/// The maximum number of records of the source in one commit.
 const AT_ONCE: usize = 200;
 
 /// The options of an import.
@@ -264,7 +266,8 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record. Leaves the record out if it exists in this store, or if an earlier import added it and it was deleted here since.
+    /// Adds a record. Leaves the record out if it exists in this store. Also leaves it out if an earlier import added it and it was deleted here
+    /// since, unless the import restores deleted records.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {

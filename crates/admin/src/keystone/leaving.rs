@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 /// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
 const AT_ONCE: usize = 256;
 
-/// The maximum number of records to read for one commit when no index of the dependents exists.
+/// About how many assignments [`sweep_role`] reads in one view.
 const LOOKED_THROUGH: usize = 20_000;
 
 /// Deletes some dependents of one deleted record; returns whether more may be left.

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 const REQUEST_SECONDS: i64 = 8 * 3600;
 /// How long an access token lasts, in seconds (Keystone's default).
 const ACCESS_SECONDS: i64 = 24 * 3600;
-/// The maximum number of tokens that one change deletes in the background.
+/// About how many tokens of a deleted consumer one change deletes. Further tokens are deleted in the background.
 const AT_ONCE: usize = 256;
 
 impl StoredResource for Consumer {
@@ -127,7 +127,7 @@ pub fn create_request_token(
 }
 
 /// Approves a request token: `user` delegates roles, by id or name, on the project of the request token. A later approval replaces an earlier
-/// approval. Returns the verifier.
+/// approval. Returns the code `oauth_verifier`.
 ///
 /// # Errors
 /// When the request token does not exist or has expired, there is no role, the user does not have a role, or the facts cannot be changed.
@@ -163,7 +163,7 @@ pub fn approve_request_token(
 }
 
 /// Exchanges an approved request token for an access token. `proof` proves that the consumer signed the request with the request token and knows the
-/// verifier.
+/// code `oauth_verifier`.
 ///
 /// # Errors
 /// When the request token does not exist any more or is not approved, its user, project or consumer does not exist, or the facts cannot be changed.
@@ -177,7 +177,7 @@ pub fn create_access_token(
     let (row, _) = ctx.commit(&format!("access token create {id}"), |view, change| {
         let gone = || missing("request token", request);
         let from = view.get::<RequestToken>(&request)?.ok_or_else(gone)?;
-        // A later approval has another verifier, which the consumer did not prove to know.
+        // A later approval has another code `oauth_verifier`, and the consumer did not prove that it knows this code.
         let approval = from.approval.clone().filter(|approval| approval == proven);
         let Approval { user, roles, .. } = approval.ok_or_else(gone)?;
         let row = AccessToken {

@@ -122,7 +122,7 @@ pub fn policy_of_endpoint(
     Ok(None)
 }
 
-/// The endpoints that a policy is for.
+/// The endpoints that the targets of a policy select. For some of them, a policy with a nearer target may apply ([`policy_of_endpoint`]).
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -180,7 +180,7 @@ pub struct ProjectEdit {
 /// Creates a project.
 ///
 /// # Errors
-/// When the name is taken in the domain, or the facts cannot be changed.
+/// When the domain does not exist, the name is invalid or taken in the domain, or the facts cannot be changed.
 pub fn add_project(
     ctx: &ChangeContext<'_>,
     domain: &Realm,
@@ -305,7 +305,7 @@ pub fn set_project(ctx: &ChangeContext<'_>, id: &ProjectId, edit: &ProjectEdit) 
     Ok(at)
 }
 
-/// Every project, by name and domain.
+/// Every project, sorted by domain and name.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -38,8 +38,8 @@ pub struct NewTrust {
 /// Creates a trust.
 ///
 /// # Errors
-/// When the trust lends no role, or a role that the trustor does not have; when a user or the project does not exist, or the facts cannot be
-/// changed.
+/// When the trust lends no role, or a role that the trustor does not have; when the creator or the parent trust does not allow the new trust; when a
+/// user, the project or the parent trust does not exist, or the facts cannot be changed.
 pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
     let ((id, trust), at) = ctx.commit(&what, |view, change| {
@@ -103,7 +103,8 @@ pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
 }
 
 /// Limits a redelegated trust to the trust `from` that it redelegates. If the new trust would lend more than `from`, the new trust is refused. If the
-/// new trust would end later than `from`, its end is moved to the end of `from`.
+/// new trust would end later than `from`, its end is moved to the end of `from`. The new trust counts as created by the application credential that
+/// created `from`.
 pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
     let is_less = from.redelegations > trust.redelegations
         && (from.trustor, from.project) == (trust.trustor, trust.project)
@@ -139,7 +140,7 @@ pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> 
 /// Counts a use of a trust with a limited number of uses.
 ///
 /// # Errors
-/// When no use is left, or the facts cannot be changed.
+/// When the trust does not exist, no use is left, or the facts cannot be changed.
 pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
     ctx.commit(&format!("trust {id} use"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| missing("trust", id))?;
@@ -153,7 +154,8 @@ pub fn use_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes a trust. Sessions of the trust are refused from the next request on, and the list of revocation events contains the trust.
+/// Deletes a trust, and all trusts that were delegated from it. Their sessions are refused from the next request on, and the list of revocation
+/// events contains these trusts.
 ///
 /// # Errors
 /// When the trust does not exist, or the facts cannot be changed.

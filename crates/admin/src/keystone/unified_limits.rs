@@ -70,7 +70,7 @@ fn unless_used(
     claim(view, change, id, row)
 }
 
-/// Checks that the service and the region of a registered limit exist.
+/// Checks the texts of a registered limit, and that its service and its region exist.
 fn expect_new(row: &RegisteredLimit, view: &View<'_>, change: &mut Change) -> Result<(), Error> {
     let what = "registered_limit";
     check_name_with_blanks("resource", &row.resource)?;
@@ -377,7 +377,7 @@ impl<'v, 'd> Known<'v, 'd> {
         Ok(self.own(row.owner)?.insert(row.registered, row.value))
     }
 
-    /// The projects below a project or domain.
+    /// The direct children of a project, or all projects of a domain.
     fn projects_below(&self, owner: &LimitOwner) -> Result<Vec<ProjectId>, Error> {
         Ok(match owner {
             LimitOwner::Project(id) => {
@@ -395,7 +395,7 @@ impl<'v, 'd> Known<'v, 'd> {
         })
     }
 
-    /// The highest limit that a project below `owner` has for a resource.
+    /// The highest limit that a project below `owner` ([`Known::projects_below`]) has for a resource.
     fn highest_below(&mut self, owner: LimitOwner, of: &RegisteredLimitId) -> Result<Option<i32>, Error> {
         if let Some(highest) = self.below.get(&owner) {
             return Ok(highest.get(of).copied());

@@ -93,7 +93,8 @@ impl Taking<'_, '_> {
         self.add(id, row)
     }
 
-    /// Imports a limit. The limit is not compared with other limits. Limits are compared only when clients create or change them.
+    /// Imports a limit. Its value is not compared with the limits of other projects and domains: values are compared only when clients create or
+    /// change limits.
     fn limit(&mut self, id: &LimitId, row: &Limit) -> Result<Left, Error> {
         let has_owner = match &row.owner {
             LimitOwner::Project(id) => self.has::<Project>(id)?,

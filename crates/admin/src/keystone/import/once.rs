@@ -1,5 +1,5 @@
-//! A record that an import added and that was deleted on this server since is not imported again. The imported records are in the list of imports
-//! (`import/earlier.rs`). The list is written in the same change as the records.
+//! A record that an import added and that was deleted on this server since is not imported again, unless the import restores deleted records. The
+//! imported records are in the list of imports (`import/earlier.rs`). The list is written in the same change as the records.
 
 use super::{Left, Taking, mark};
 use crate::error::Error;
@@ -34,8 +34,8 @@ pub(crate) fn keep_password_out(
 }
 
 impl Taking<'_, '_> {
-    /// Checks that the record is not in this store, and that no earlier import added it. If the record is in this store, it is added to the list of
-    /// imports.
+    /// Checks that the record is not in this store, and that no earlier import added it. If the import restores deleted records, earlier imports do
+    /// not count. If the record is in this store, it is added to the list of imports.
     pub(super) fn once<R: Row>(&mut self, key: &R::Key) -> Result<Left, Error> {
         let in_list = key_of_record::<R>(key);
         Ok(match (self.has::<R>(key)?, self.is_listed(&in_list)?) {

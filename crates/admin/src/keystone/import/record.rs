@@ -80,7 +80,7 @@ pub struct CloudUser {
     pub comment: Option<String>,
     /// The password, if its hash is known, and when it expires.
     pub password: Option<Password>,
-    /// The default project and the email address.
+    /// The default project, the email address, the options for passwords and locks, and the rules for multi-factor authentication.
     pub profile: Profile,
     /// The options that the API shows: a JSON object with the key `options`, or an empty text.
     pub extra: String,

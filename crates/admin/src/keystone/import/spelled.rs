@@ -31,7 +31,7 @@ pub(super) fn names_of(
     named.collect()
 }
 
-/// The kinds of records whose names are unique in a domain.
+/// The kinds of records that are spelled with the name of their domain.
 #[derive(Clone, Copy)]
 pub(super) enum Spell {
     Project,
