@@ -18,7 +18,7 @@ use enfilade_facts::{Clocks, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
-/// The kind of a [`Way`]: what the user logs in with.
+/// The kind of a [`Way`], by the credential or delegation that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WayKind {
     /// The user's password.
@@ -225,7 +225,7 @@ fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, E
 }
 
 /// The text about the rights of an application credential. It lists only roles that the owner still has, and says that a credential with access rules
-/// gives no access to files.
+/// gives no access to files. If door 2 refuses the owner, the text only lists all roles of the credential.
 fn given_by(
     view: &View<'_>,
     owner: &UserId,
@@ -293,7 +293,8 @@ fn names_of(view: &View<'_>, roles: &[RoleId]) -> Result<String, Error> {
 /// A role that a user has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldRole {
-    /// Where the role is assigned: a path, `project NAME@DOMAIN`, `domain NAME` or `system`.
+    /// Where the role is assigned: a path, `project NAME@DOMAIN`, `domain NAME` or `system`. The text ends with `, inherited` if projects inherit the
+    /// role.
     pub on: String,
     /// The name of the role.
     pub role: String,

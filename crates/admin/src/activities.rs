@@ -1,8 +1,8 @@
 //! When users last logged in, and locks after failed logins.
 //!
 //! The store contains the time from which a user counts as inactive, so the doors do not read the configuration. At its start and every hour, a
-//! server brings the records in line with its configuration ([`settle_activities`]). If a user has no record at that time, the server adds a record
-//! as if the user had logged in on that day. A login is recorded at most once a day for each user.
+//! server brings the records in line with its configuration ([`settle_activities`]). If the configuration makes users inactive, each user without a
+//! record gets a record at that time, as if the user had logged in on that day. A login is recorded at most once a day for each user.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

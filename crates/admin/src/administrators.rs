@@ -18,7 +18,7 @@ const USUAL_ADMINISTRATORS: [&str; 3] = ["admin@local", "root@pam", "admin@Defau
 /// The path on which the API of Proxmox checks rights before it changes roles.
 const ROLES: &str = "/access/acl";
 
-/// The size of the memo for one look at all administrators, in bytes.
+/// The size of the memo for one check of all administrators, in bytes.
 const MEMO_BYTES: usize = 1 << 12;
 
 /// What a user administers.
@@ -87,7 +87,7 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user cannot log in with all roles of the user; `None` if the user can.
+    /// Why the user cannot log in with all roles of the user; `None` if the user can, or is only locked for some time.
     pub refused: Option<Refusal>,
 }
 
@@ -218,7 +218,8 @@ pub(crate) fn refused(
     }
 }
 
-/// Why no client can log in with all roles of the user: with the user's password, or with an API token. `None` if a client can.
+/// Why no client can log in with all roles of the user: with the user's password, or with an API token. `None` if a client can, or if only a lock
+/// prevents it, because the lock ends by itself after some time.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.

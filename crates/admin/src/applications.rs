@@ -19,7 +19,8 @@ fn missing(name: &ApplicationName) -> Error {
 /// Creates an application.
 ///
 /// # Errors
-/// When the name or a host is taken, the name is reserved, the application has no host, or the facts cannot be changed.
+/// When the name or a host is taken, the name is reserved, the application is invalid (for example without a host), its datastore does not exist, or
+/// the facts cannot be changed.
 pub fn create_application(
     ctx: &ChangeContext<'_>,
     name: &ApplicationName,
@@ -46,7 +47,8 @@ pub fn create_application(
 /// Changes an application.
 ///
 /// # Errors
-/// When there is no such application, the result is invalid, or the facts cannot be changed.
+/// When there is no such application, the result is invalid, a new host belongs to another application, a new datastore does not exist, or the facts
+/// cannot be changed.
 pub fn edit_application(
     ctx: &ChangeContext<'_>,
     name: &ApplicationName,
@@ -114,8 +116,8 @@ pub fn show_application(source: &dyn Source, name: &ApplicationName) -> Result<A
     source.read(|view| view.get::<Application>(name))??.ok_or_else(|| missing(name))
 }
 
-/// Refuses the host of the page for signing in, because the cookie of this page would reach the application. `own` is this host; `None` if there is no
-/// such page.
+/// Refuses the host of the page for signing in, because the cookie of this page would reach the application. `own` is this host; `None` if there is
+/// no such page.
 ///
 /// # Errors
 /// When one of the hosts is `own`.

@@ -202,7 +202,8 @@ pub struct SignInSummary {
     pub audiences: Vec<Audience>,
 }
 
-/// The sign-ins of a user in browsers, the newest first. The list does not contain revoked sign-ins.
+/// The sign-ins of a user in browsers that have not expired, the newest first. The list does not contain sign-ins that were ended, or that began
+/// before all sessions of the user were revoked. Other revocations, such as the revocation of a domain, do not change the list.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -267,7 +268,7 @@ fn seconds(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
 }
 
-/// Adds the deletion of some records of ended sessions to a change.
+/// Adds the deletion of some records of ended sessions and codes to a change.
 fn delete_ended(view: &View<'_>, change: &mut Change, now: i64) -> Result<(), Error> {
     let mut ended = Vec::new();
     view.page::<BrowserSession>(&[], None, |id, _| {

@@ -28,7 +28,7 @@ pub struct ChangeContext<'a> {
     pub who: &'a str,
     /// The request that makes the changes; `None` if a command or the server itself makes the changes.
     pub request: Option<RequestId>,
-    /// Whether the changes are made with the rights of a user or of an administrator.
+    /// Whether a user or an administrator makes the changes. This determines how much of the free space of the store the changes may use.
     pub requester: Requester,
     /// Whether a change is refused if no administrator could log in after it. This is set for commands without `--force`, and not for requests of API
     /// clients.
@@ -46,7 +46,8 @@ impl ChangeContext<'_> {
         AuditRecord { who, what, unix_seconds: self.now.unix_seconds, request: self.request }
     }
 
-    /// Builds a change with `build`, and commits it. `what` describes the change in the audit record.
+    /// Builds a change with `build`, and commits it. After a conflict with another change, builds the change again. `what` describes the change in
+    /// the audit record.
     pub(crate) fn commit<R>(
         &self,
         what: &str,

@@ -3,7 +3,7 @@
 use enfilade_facts::vocabulary::Malformed;
 use enfilade_facts::{CommitError, SourceError};
 
-/// A change that was not made.
+/// Why a change or a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A named record does not exist.
@@ -29,7 +29,7 @@ pub enum Error {
     /// The requested change is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The state of the record does not allow the change.
+    /// The change is valid, but the present state of the facts does not allow it.
     #[error("{0}")]
     Refused(String),
     /// A malformed text.

@@ -55,7 +55,7 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores. The datastore of a first start is the first, and datastores in maintenance are the last.
+/// Existing datastores. Datastores in maintenance are the last. The datastore of a first start comes first, or first among those in maintenance.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -30,7 +30,7 @@ pub struct GroupSummary {
 /// Creates a group.
 ///
 /// # Errors
-/// When the name is taken, or the facts cannot be changed.
+/// When the realm does not exist, the name is taken, the SID or the comment is not allowed, or the facts cannot be changed.
 pub fn add_group(
     ctx: &ChangeContext<'_>,
     name: &GroupName,
@@ -78,7 +78,7 @@ pub fn remove_group(ctx: &ChangeContext<'_>, name: &GroupName) -> Result<At, Err
 /// Adds a user or another group to a group.
 ///
 /// # Errors
-/// When the member or the group does not exist, the group would contain itself, or the facts cannot be changed.
+/// When the member or the group does not exist, the member is a token, the group would contain itself, or the facts cannot be changed.
 pub fn add_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("group member add {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;

@@ -1,5 +1,5 @@
-//! Follows the directory of Fernet keys at run time, by the same rule as the files that people edit (`docs/files.md`). If the directory becomes
-//! unreadable, the last keys are used until the stale limit is over. After that, every request that needs a key is refused.
+//! Follows the directory of Fernet keys at run time, by the same rule as the files that people edit (`docs/files.md`). If no key can be read any
+//! more, the last keys are used until the stale limit is over. After that, every request that needs a key is refused.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
@@ -22,7 +22,7 @@ enum State {
     Never,
     /// The keys with this digest are in use.
     Good(MemoKey),
-    /// The keys with this digest are in use; the directory is unreadable since this time, in milliseconds since the machine started.
+    /// The keys with this digest are in use, but no key could be read since this time, in milliseconds since the machine started.
     Stale(MemoKey, u64),
     /// The stale limit is over: no keys are used.
     Gone,
@@ -55,7 +55,7 @@ impl KeyWatch {
         KeyWatch { directory: directory.to_owned(), stale_millis, maker, state: State::Never }
     }
 
-    /// Whether the directory could be read at the last look.
+    /// Whether a key could be read at the last look.
     pub fn is_readable(&self) -> bool {
         matches!(self.state, State::Good(_))
     }
@@ -64,7 +64,7 @@ impl KeyWatch {
     pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
         let why = match found {
             Ok(found) if !found.keys.is_empty() => return self.take(found),
-            // A server that never had keys reports no problem.
+            // A server that never had keys reports no problem while the directory does not exist.
             Err(why) if why.kind() == io::ErrorKind::NotFound && matches!(self.state, State::Never) => {
                 return KeyLook { news: KeyNews::Same, problems: Vec::new() };
             }

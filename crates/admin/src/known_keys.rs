@@ -32,7 +32,7 @@ pub enum TokenKey {
     },
 }
 
-/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if the key is not the recorded key.
+/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if there is no key, or if the facts record another key.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -1,5 +1,6 @@
-//! This crate is the only writer of facts. Every validated change is a function of this crate. Both the faces and the command line call these
-//! functions.
+//! Every change of facts that a request, a command or the server makes is a function of this crate. The faces, the command line and the server call
+//! these functions. Without this crate, facts are written only by the mirror of edited files, by restores and upgrades, and by the replication of a
+//! fleet.
 //!
 //! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
 //! again. Most functions that change facts return the first revision at which the change is in effect.

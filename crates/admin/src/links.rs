@@ -65,7 +65,7 @@ pub struct LinkSummary {
     pub created: i64,
     /// Whether a guest has to know a password.
     pub has_password: bool,
-    /// How many downloads or uploads are left.
+    /// How many downloads or uploads are left; `None` if their number is not limited.
     pub uses: Option<u32>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// The maximum of [`PasswordRules::unlike_last`]. When a user chooses a new password, a slow hash is computed for each earlier password.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
-/// The configured rules: the same as in Keystone's `[security_compliance]`.
+/// The configured rules: the rules of Keystone's `[security_compliance]`, and minimums for the length and for the kinds of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordRules {
     /// The minimum number of characters.

@@ -61,7 +61,7 @@ pub fn check_target(ctx: &ChangeContext<'_>, target: &Target) -> Result<(), Erro
 /// Assigns a role on a path.
 ///
 /// # Errors
-/// When the user, token or group does not exist, or the facts cannot be changed.
+/// When the role has no effect on the path, the user, token or group does not exist or is `root@pam`, or `acl.cfg` or the facts cannot be changed.
 pub fn assign_role(
     ctx: &ChangeContext<'_>,
     path: &RolePath,
@@ -90,7 +90,7 @@ pub fn assign_role(
 /// Removes an assignment on a path.
 ///
 /// # Errors
-/// When the assignment does not exist, or the facts cannot be changed.
+/// When the assignment does not exist, the user is `root@pam`, or `acl.cfg` or the facts cannot be changed.
 pub fn remove_role(
     ctx: &ChangeContext<'_>,
     path: &RolePath,
@@ -175,7 +175,8 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
     })?
 }
 
-/// The users, tokens and groups that are in `acl.cfg` but do not exist, each with the number of its entries.
+/// The users, tokens and groups that are in `acl.cfg` but do not exist, each with the number of its entries. `root@pam` is left out, because it has
+/// every role even without a record.
 ///
 /// # Errors
 /// When the facts cannot be read.

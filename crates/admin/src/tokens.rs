@@ -210,7 +210,7 @@ pub struct TokenEdit {
 /// Changes a token.
 ///
 /// # Errors
-/// When the token does not exist, or the facts cannot be changed.
+/// When the token does not exist, the edit is not possible for this kind of token (such as a link), or `user.cfg` or the facts cannot be changed.
 pub fn set_token(
     ctx: &ChangeContext<'_>,
     owner: &Userid,
@@ -291,7 +291,7 @@ fn is_for_project(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> 
 /// valid, it ends now.
 ///
 /// # Errors
-/// When the token does not exist, or the facts cannot be changed.
+/// When the token does not exist, is a link or has a client certificate, or the facts or `token.shadow` cannot be changed.
 pub fn regenerate_token(
     ctx: &ChangeContext<'_>,
     key: &HashKey,
@@ -363,8 +363,8 @@ pub struct Marked {
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token, so that its slow hash is replaced by a fast hash when its secret is used next. Tokens in `token.shadow` keep the
-/// hash that other programs must read.
+/// Marks a token, or every token, so that its slow hash is replaced by a fast hash when its secret is used next, if the secret has a form that
+/// Enfilade, Proxmox or Keystone generates. Tokens in `token.shadow` keep the hash that other programs must read.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.
@@ -432,10 +432,10 @@ pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool,
     ctx.commit(&what, put).map(|(is_done, _)| is_done)
 }
 
-/// Deletes a token and the roles that were assigned to it; the next request with the token is refused.
+/// Deletes a token, the roles that were assigned to it, and the records that were created with it; the next request with the token is refused.
 ///
 /// # Errors
-/// When the token does not exist, or the facts cannot be changed.
+/// When the token does not exist, or the facts or the files cannot be changed.
 pub fn delete_token(ctx: &ChangeContext<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");

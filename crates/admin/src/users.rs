@@ -26,7 +26,7 @@ pub struct NewUser {
     pub password: Option<Secret>,
     /// The SID; `None` for the next free SID of this store.
     pub sid: Option<Sid>,
-    /// The user number, for files without an ACL.
+    /// The user number, for files without an ACL and for NFSv4 ACLs.
     pub uid: Option<u32>,
     /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
@@ -46,7 +46,7 @@ impl NewUser {
 /// Attributes of a user in Identity v3 that are not in the user's record.
 #[derive(Clone, Debug, Default)]
 pub struct UserAttributes {
-    /// The default project and the email address.
+    /// The default project, the email address, the options for passwords and locks, and the rules for multi-factor authentication.
     pub profile: Profile,
     /// The additional attributes: a JSON object, or an empty text.
     pub extra: String,
@@ -157,10 +157,10 @@ fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes)
     crate::keystone::put_extra(change, ResourceKind::User, id, &attributes.extra)
 }
 
-/// Creates a user with the attributes of Identity v3.
+/// Creates a user with the attributes of Identity v3. A first change creates the enabled user, and a second change adds the attributes.
 ///
 /// # Errors
-/// As [`add_user`].
+/// As [`add_user`]. If only the second change fails, the user exists without the attributes.
 pub fn create_user(
     ctx: &ChangeContext<'_>,
     new: &NewUser,
@@ -236,7 +236,8 @@ pub struct UserSummary {
 /// Creates a user.
 ///
 /// # Errors
-/// When the name is taken, or the facts cannot be changed.
+/// When the realm does not exist, the name is taken, the password, the SID or the comment is not allowed, or `user.cfg` or the facts cannot be
+/// changed.
 pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
     let first = |password: &Secret| ctx.passwords.first(password, ctx.now.unix_seconds);
@@ -311,10 +312,10 @@ fn exists(user: &Userid) -> Error {
     Error::Exists { what: "user", name: user.to_string(), hint }
 }
 
-/// Sets the password of a user.
+/// Sets the password of a user, as an administrator. This ends the sessions of the user and a lock, and makes an inactive user active again.
 ///
 /// # Errors
-/// When the user does not exist, or the facts cannot be changed.
+/// When the user does not exist, the rules do not allow the password, another request changed the password meanwhile, or the facts cannot be changed.
 pub fn set_password(ctx: &ChangeContext<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
     let (id, user) = find(ctx, userid)?;
     let profile = ctx.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
@@ -345,7 +346,7 @@ pub struct UserEdit {
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
-    /// The user number, for files without an ACL.
+    /// The user number, for files without an ACL and for NFSv4 ACLs.
     pub uid: Option<u32>,
     /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
@@ -405,7 +406,7 @@ fn find(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<(UserId, User), Erro
 /// token, membership or role of the removed user.
 ///
 /// # Errors
-/// When the user does not exist, or the facts or the files cannot be changed.
+/// When the user does not exist or is `root@pam`, or the facts or the files cannot be changed.
 pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
     if *userid == Userid::root_pam() {
         return Err(Error::Invalid(

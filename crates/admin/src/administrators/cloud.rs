@@ -21,7 +21,7 @@ pub(super) fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The roles named `admin`, and all roles that imply a role named `admin`.
+/// The role `admin` that belongs to no domain, and all roles that imply it, directly or through other roles.
 fn admin_roles(view: &View<'_>) -> Result<BTreeSet<RoleId>, Error> {
     let rows = view.list::<NamedRole>(&[])?;
     let is_admin = |row: &NamedRole| row.name == ADMIN && row.domain.is_none();

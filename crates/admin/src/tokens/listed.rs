@@ -96,7 +96,7 @@ fn checked_by(verifier: &Verifier) -> String {
     }
 }
 
-/// The tokens of one user, or of all users.
+/// The tokens of one user, or of all users, sorted by authid. Links are left out.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.
