@@ -1,5 +1,5 @@
-//! Locks users after failed logins, and reports logins to the code that makes users inactive. A user who does not log in for too long becomes
-//! inactive. Locking and inactivity are off unless they are configured.
+//! Locks users after too many failed logins, and reports successful logins to the code that makes users inactive. A user who does not log in for too
+//! long becomes inactive. Locking and inactivity are off unless they are configured.
 //!
 //! Failures are counted in memory, under the id of the user. So failures on every face and with every spelling of the name count for the same user.
 //! Only failures of existing users are counted. The lock itself is a fact. So every server obeys the lock from the next request on, and a restart

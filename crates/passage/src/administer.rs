@@ -8,7 +8,8 @@ use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 
 impl Visit {
-    /// Asks door 4 on a fresh view for the permit to change or read something through the Proxmox API.
+    /// Asks door 4 on a fresh view for a permit that is decided by privileges on a path: for the Proxmox API, the console, and proxies that ask for
+    /// decisions.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

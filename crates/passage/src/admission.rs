@@ -256,10 +256,11 @@ impl House {
         Err(refusal)
     }
 
-    /// Counts a use of the guest's link for the number of uses in a minute.
+    /// Counts a use of the guest's link, and refuses the use if the link was used too often in this minute. The caller checks that the visitor is a
+    /// guest.
     ///
     /// # Errors
-    /// When the link was used too often in this minute, or the visitor is no guest.
+    /// When the link was used too often in this minute, or the visitor used no link and no API token.
     pub fn limit_link_uses(&self, visit: &Visit) -> Result<(), Refusal> {
         use enfilade_identity::Refusal::{LinkTooOften, NoLink};
         let (id, link) = visit.identity.token().zip(Some(visit.principal().authid.clone())).ok_or(NoLink)?;
@@ -317,8 +318,8 @@ impl House {
     /// come from the same address.
     ///
     /// # Errors
-    /// Returns the digest of the bytes if the last request had other bytes, or if the verdict is no longer valid. Then the caller parses the
-    /// credential, asks door 2, and gives the digest to [`LastVisitor::remember`].
+    /// Returns the digest of the bytes if the last request had other bytes or came from another address, or if the verdict is no longer valid. Then
+    /// the caller parses the credential, asks door 2, and gives the digest to [`LastVisitor::remember`].
     pub fn recognise(
         self: &Arc<Self>,
         last: &LastVisitor,
@@ -352,7 +353,7 @@ impl House {
     /// Asks door 2 at the newest revision. This call never waits.
     ///
     /// # Errors
-    /// The refusal of door 2, or the slow hash that must still be computed.
+    /// The refusal of door 2, the slow hash that must still be computed, or a login that needs further methods.
     pub fn identify(&self, ask: Ask<'_>) -> Result<IdentityPermit, Closed> {
         enfilade_identity::open(self.source(), || self.now(), ask, &self.identity_context())
     }

@@ -1,5 +1,6 @@
-//! Decisions for other servers: whether a visitor may send a request to an application. Doors 2 and 4 decide. All protocols that ask for decisions
-//! use these functions, so all protocols get the same answer.
+//! Decisions for other servers: whether a visitor may send a request to an application. Doors 2 and 4 decide. If the application serves the files of
+//! a datastore, door 3 decides about the datastore, and door 4 about the file. All protocols that ask for decisions use these functions, so all
+//! protocols get the same answer.
 
 use crate::house::House;
 use crate::modes::Explain;
@@ -25,7 +26,7 @@ use std::ops::ControlFlow;
 /// A permitted request to an application.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The authenticated user or token; `None` if everybody may make the request.
+    /// The authenticated user or token; `None` if the request was judged without a credential, because everybody may make it.
     pub visitor: Option<Visitor>,
     /// The number of the revision of the facts on which the request was judged.
     pub revision: u64,
@@ -50,7 +51,8 @@ impl House {
     /// # Errors
     /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
     pub fn decide_for_everybody(&self, ask: &ApplicationAsk) -> Result<Option<Decision>, Refusal> {
-        // Most requests need a credential. If the memo contains the application at the newest revision, this function decides without a view.
+        // Most requests need a credential. If the memo shows at the newest revision that this request needs one, this function returns `None` without
+        // a view.
         if needs_credential(self.parts.source.newest(), ask, &self.parts.access_memo) {
             return Ok(None);
         }
@@ -115,7 +117,8 @@ impl<T, K: Clone> Page<T, K> {
 /// that this server does not know.
 pub type Judged = Result<(), Option<&'static str>>;
 
-/// The maximum number of records that one part of a search examines. So the time of a part does not depend on the number of users or roles.
+/// The maximum number of users or paths that one part of a search examines. So the time of a part does not grow with the number of users or of paths
+/// with roles.
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
@@ -155,7 +158,7 @@ impl House {
         if files.is_empty() {
             return Ok(judged);
         }
-        // A file is judged without a view. The thread may wait, because the ACL of the file may have to be read from the disk.
+        // Files are judged after the view above has ended, because the thread may have to wait for the ACL of a file from the disk.
         tokio::task::block_in_place(|| {
             for (at, nth, datastore, path) in files {
                 if let (Some(verdict), Some(Ok(principal))) = (judged.get_mut(at), principals.get(nth)) {
@@ -288,7 +291,7 @@ impl Visit {
     /// the call does not wait for the disk.
     ///
     /// # Errors
-    /// The refusal of door 4, of door 3, or of door 2 if the credential was revoked meanwhile.
+    /// The refusal of door 4, or of door 2 if the credential was revoked meanwhile. For a file of a datastore, also the refusal of door 3 or 5.
     pub fn decide<P: Patience>(
         &mut self,
         ask: &ApplicationAsk,

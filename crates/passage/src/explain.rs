@@ -36,7 +36,7 @@ pub struct DoorAnswer {
     pub why: Option<Refusal>,
     /// The result of the door, or the reason for its refusal, in one line.
     pub says: String,
-    /// The roles and ACL entries, in the order in which the door checked them.
+    /// The roles and ACL entries, in the order in which the door checked them. After a refused read, a line about listings can follow.
     pub walk: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a waiting computation: the gate selects the
 //! address that has the largest number of recent failures. If no waiting address has more failures than the address of the new request, the gate
-//! refuses the new request. For each address only one hash is computed at a time. So a flood of guesses delays only the addresses that send the
+//! refuses the new request. For each address only one hash is computed at a time. So a flood of guesses delays mainly the addresses that send the
 //! guesses.
 
 use enfilade_facts::MemoKey;
@@ -91,7 +91,7 @@ pub struct GateCounts {
     pub computed: u64,
     /// Requests that waited for the computation of another request.
     pub shared: u64,
-    /// Requests that were refused because the queue was full or the wait was too long.
+    /// Requests that were refused because the queue was full, the wait was too long, or the hash library panicked.
     pub turned_away: u64,
 }
 
@@ -118,7 +118,7 @@ impl HashGate {
         while state.threads < state.slots {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
-            // If the gate has no thread, every request is refused as busy, as if the queue were full.
+            // If the gate has no thread, no hash is computed: each request waits for a limited time, and then is refused as busy.
             if thread.is_err() {
                 break;
             }

@@ -16,8 +16,9 @@ pub(crate) struct Handle {
     pub(crate) root: Mutex<OpenRoot>,
 }
 
-/// The root of a datastore while the root is open: either the server keeps the root open for the next request, or running operations hold the root.
-/// The directory of a datastore is never opened twice, because the mutex that serialises changes of names belongs to the open directory.
+/// The root of a datastore while the root is open: the server keeps the root open for the next request (`kept_open`), or running operations hold the
+/// root (`held`), or both. The directory of a datastore is never opened twice, because the mutex that serialises changes of names belongs to the open
+/// directory.
 #[derive(Default)]
 pub(crate) struct OpenRoot {
     pub(crate) kept_open: Option<Arc<Root>>,

@@ -220,7 +220,7 @@ impl Stay {
         Ok(own.ok_or(Content::NoSuchLock)?)
     }
 
-    /// Checks that the visitor may still change the locked resource. If the resource is hidden, the lock looks absent.
+    /// Checks that the visitor may still change the locked resource. If the resource is hidden or absent, the lock looks absent.
     fn still_may_lock(&mut self, lock: &Lock) -> Result<(), Refusal> {
         let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,

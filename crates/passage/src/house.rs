@@ -70,9 +70,9 @@ pub struct Parts {
     pub clock: Clock,
     /// A function that returns how often the wall clock was set.
     pub clock_sets: ClockSets,
-    /// The datastores that this machine serves.
+    /// The place of this machine in its fleet. It determines which datastores this machine serves.
     pub place: FleetPlace,
-    /// The paths that no datastore may reach.
+    /// The reserved paths. No datastore may contain a reserved path or lie in one.
     pub reserved: Arc<ReservedPaths>,
     /// The watch of changes of files, if the kernel reports them.
     pub watch: Option<Watch>,
@@ -112,7 +112,7 @@ pub struct Parts {
 pub struct House {
     pub(crate) parts: Parts,
     pub(crate) stores: HouseStores,
-    /// The keys of session tokens, and the index of revocations.
+    /// The keys of session tokens, the index of revocations, and the nonces of OAuth requests.
     pub(crate) sessions: SessionState,
     /// Sessions may be issued up to this second. This process has waited until all members of the fleet know the change that moved the horizon to
     /// this second.
@@ -141,7 +141,7 @@ impl House {
         self.parts.place.elsewhere(None).map(Cow::into_owned)
     }
 
-    /// The datastores that this machine serves.
+    /// The place of this machine in its fleet. It determines which datastores this machine serves.
     pub fn place(&self) -> &FleetPlace {
         &self.parts.place
     }
@@ -223,12 +223,13 @@ impl House {
         self.parts.limits
     }
 
-    /// The paths that no datastore may reach.
+    /// The reserved paths. No datastore may contain a reserved path or lie in one.
     pub fn reserved(&self) -> &ReservedPaths {
         &self.parts.reserved
     }
 
-    /// The number of names that listings found and could not show to clients.
+    /// The number of names that were read and could not be shown to clients, because no URL can contain them. A name counts again each time that it
+    /// is read.
     pub fn names_not_shown(&self) -> u64 {
         self.names.not_shown()
     }
@@ -243,12 +244,12 @@ impl House {
         &self.parts.audit
     }
 
-    /// The hash gate, for metrics.
+    /// The hash gate, for metrics and for changes of the number of slots.
     pub fn gate(&self) -> &HashGate {
         &self.parts.gate
     }
 
-    /// The failed logins, for metrics.
+    /// The failed logins, for metrics and for the commands that list and clear penalties.
     pub fn penalties(&self) -> &Penalties {
         &self.parts.penalties
     }

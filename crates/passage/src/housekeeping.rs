@@ -15,7 +15,7 @@ const DAY_SECONDS: u64 = 24 * 3600;
 
 impl House {
     /// Asks only door 3. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes
-    /// no view and no lock, and makes no system call.
+    /// no view and makes no system call. It takes a lock only for the first operation on a datastore, and for a removable datastore.
     ///
     /// # Errors
     /// The door's refusal.
@@ -27,8 +27,8 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// The used and the free space of the datastore: on its file system, and in its quota if it has a quota. The `AdminPermit` proves that the
-    /// visitor may know these numbers.
+    /// The total, the used and the free bytes of the datastore. If the datastore has a quota, the total is the quota, and not more bytes are free
+    /// than on the file system. Otherwise the numbers are those of the file system. The `AdminPermit` proves that the visitor may know these numbers.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.

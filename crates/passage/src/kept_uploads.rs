@@ -41,7 +41,8 @@ impl Stay {
     /// received. The caller must have called [`Stay::may_store`].
     ///
     /// # Errors
-    /// [`Content::OverQuota`] if the file does not fit, [`Content::Uploading`] if another request works on the upload.
+    /// [`Content::OverQuota`] if the file does not fit into the quota, [`Content::NoSpace`] if it is larger than the free space,
+    /// [`Content::Uploading`] if another request works on the upload.
     pub fn keep_upload(&mut self, record: &UploadRecord) -> Result<(ItemId, u64), Refusal> {
         let user = self.principal().user;
         // A user can have more unfinished uploads than the maximum, if two requests begin an upload at the same time. So one more id is read.

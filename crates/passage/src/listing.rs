@@ -160,7 +160,8 @@ impl Listing {
 
     /// Continues with another directory of the same datastore, if the visitor may list it. Returns whether the listing continues. Listings of whole
     /// trees use this function and not the tree walk (`enfilade_content::TreeWalk`). The tree walk opens every member, and keeps every directory
-    /// above it open. This function opens no entry, and only one directory is open while the client reads.
+    /// above it open. A listing opens an entry only if the ACL of the entry cannot be read in another way, and only one directory is open while the
+    /// client reads.
     ///
     /// # Errors
     /// When door 2 or 3 no longer admits the visitor.
@@ -182,7 +183,7 @@ impl Listing {
     /// Asks door 4 again about entries that were shown earlier. Returns the entries that the visitor may still see.
     ///
     /// # Errors
-    /// When the visitor may no longer list the datastore.
+    /// When door 2 or 3 no longer admits the visitor, or the facts cannot be read.
     pub fn still_seen(&mut self, mut entries: Vec<Entry>) -> Result<Vec<Entry>, Refusal> {
         if let Members::OnWays(_) = self.members {
             return WayMembers::still_seen(&mut self.stay, &self.path, entries);
@@ -219,7 +220,8 @@ impl Listing {
         bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
     }
 
-    /// The dead properties of an entry. The result is empty if the entry was removed, or if another object replaced the entry.
+    /// The dead properties of an entry. The result is empty if the entry was removed, if another object replaced the entry, or if the visitor may not
+    /// read its properties.
     ///
     /// # Errors
     /// When the properties cannot be read, or door 2 or 3 no longer admits the visitor.
@@ -284,7 +286,7 @@ impl Listing {
     }
 
     /// Reads at most `at_most` further entries, and returns the visible entries. Returns `None` at the end of the directory, and an empty list if no
-    /// entry of the batch is visible. Door 4 is asked about a whole batch on one view.
+    /// entry of the batch is visible. Door 4 judges many entries on one view, and not each entry on its own view.
     ///
     /// # Errors
     /// When the directory cannot be read, or the visitor may no longer list it.

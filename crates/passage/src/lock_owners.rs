@@ -1,6 +1,6 @@
 //! Decides whether a lock still counts. A lock counts as long as its owner may change the locked resource. The server ends a lock that does not
 //! count, because an owner who lost the account, the role or the trust cannot release the lock. The server makes this check only when the lock
-//! prevents a change by another user, or when the lock is to be released or shown.
+//! prevents a change or another lock, or when the lock is to be released or shown. A lock that is only to be shown is not ended.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
@@ -55,7 +55,7 @@ impl Stay {
         }
     }
 
-    /// Whether a lock counts. A lock that does not count is ended, and the audit log gets a line about it.
+    /// Whether a lock counts. A lock that does not count is ended, and the request log gets a line about it.
     ///
     /// # Errors
     /// When the locks cannot be written.
@@ -72,7 +72,7 @@ impl Stay {
         Ok(false)
     }
 
-    /// Writes a line to the audit log about locks that the server ends although no client asked for it.
+    /// Writes a line to the request log about locks that the server ended, or failed to end, although no client asked for it.
     pub(crate) fn record_end_of_lock(&self, path: &StorePath, verdict: &'static str, reason: String) {
         let visit = &self.visit;
         visit.house.audit().record(Event {

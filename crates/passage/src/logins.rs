@@ -1,5 +1,5 @@
-//! Logins to Identity v3, with one or several methods. A login that satisfies the rules of its user gets a session. Any other login gets a receipt.
-//! With the receipt, the client can present the missing methods in a later request.
+//! Logins to Identity v3, with one or several methods. A login that satisfies the rules of its user gets a session. Any other login with a password
+//! or a passcode gets a receipt. With the receipt, the client can present the missing methods in a later request.
 
 use crate::credential::Credential;
 use crate::house::House;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
-    /// The names that are no longer delayed when the login is complete.
+    /// When the login is complete, the delays of these names end. Empty if the delays have ended already.
     named: Vec<Word>,
 }
 
@@ -117,7 +117,7 @@ impl Arrival {
         Ok(enfilade_identity::issue(view, now, basis(&login), lifetime, own, &context))
     }
 
-    /// Whether [`Arrival::issue`] would succeed. This function issues nothing.
+    /// Checks that [`Arrival::issue`] would succeed, and issues nothing.
     ///
     /// # Errors
     /// The refusal of door 2.
@@ -164,7 +164,7 @@ impl Arrival {
         Ok(session)
     }
 
-    /// Ends the delays of the user's names after a complete login, and records the login.
+    /// Ends the delays of `named` after a complete login, and reports the login. If `named` is empty, [`House::welcome`] has done both already.
     fn complete(&self) {
         for named in &self.named {
             let parts = &self.house.parts;

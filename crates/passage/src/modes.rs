@@ -1,8 +1,8 @@
 //! The modes of a walk through the doors. A mode is the purpose of a walk. The doors and their order are the same in every mode. A mode determines
 //! which principal the doors judge, whether the ledger counts the operation, and which value the walk holds during the operation.
 //!
-//! Only requests and the server's own tasks enter the ledger. An explanation or a review cannot act, because a [`crate::Stay`] needs an operation
-//! that the ledger counts.
+//! The ledger counts the operations of all modes except explanations and reviews. An explanation or a review cannot act, because a [`crate::Stay`]
+//! needs an operation that the ledger counts.
 
 use crate::handles::Handle;
 use crate::house::House;

@@ -1,9 +1,9 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
-//! No client can lock out another user with these penalties: no account is blocked, and a login with a remembered secret is not delayed. The table
-//! has a fixed size. Failures are counted under the name or id that the client sent, and not under the user with this name or id. So the delay is the
-//! same whether or not a user with that name or id exists. All spellings of a name are the same word ([`Authid::to_word`]). So a client gets no
-//! further guesses by writing a name in another way.
+//! No account is blocked, and only the answers to failed logins are delayed. So with these penalties, a client can lock out other users only at its
+//! own address or in its own network. The table has a fixed size. Failures are counted under the name or id that the client sent, and not under the
+//! user with this name or id. So the delay is the same whether or not a user with that name or id exists. All spellings of a name are the same word
+//! ([`Authid::to_word`]). So a client gets no further guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Authid, Word, shortened};
@@ -121,7 +121,7 @@ impl Penalties {
         }
     }
 
-    /// The time until the block of this address ends; `None` if the address is not blocked.
+    /// The time until the block of this address or of its network ends; `None` if neither is blocked.
     pub fn bar(&self, from: IpAddr, now: Clocks) -> Option<Duration> {
         if self.sets.is_empty() {
             return None;
@@ -256,7 +256,8 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key replaces another entry in the same set: the entry with the oldest last failure or block.
+    /// Calls `change` with the entry of a key. A new key replaces another entry in the set of the key: the entry for which the later of `until` and
+    /// `last` is the earliest.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();

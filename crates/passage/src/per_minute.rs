@@ -1,6 +1,6 @@
 //! Limits how often certain requests may happen in a minute. Each one-time code of a signed-in browser, and each use of a link with a limited number
-//! of uses, is a change of the facts. Without a limit, one client could fill the store, and the doors would have to judge all requests again after each
-//! change. Each wrong password of a link costs a slow hash, and brings a person who has the link nearer to the password.
+//! of uses, is a change of the facts. Without a limit, one client could fill the store, and the doors would have to judge all requests again after
+//! each change. Each wrong password of a link costs a slow hash, and brings a person who has the link nearer to the password.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{CredentialId, UserId};
@@ -22,7 +22,7 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    /// The maximum number of such requests in a window.
+    /// The maximum number of requests of this kind in a window.
     fn most(self) -> u32 {
         match self {
             Counted::Codes(_) => 60,
@@ -37,7 +37,7 @@ impl Counted {
 pub(crate) struct PerMinute(Mutex<(u64, HashMap<Counted, u32>)>);
 
 impl PerMinute {
-    /// Counts a request. If there were too many such requests, returns the seconds until the window ends.
+    /// Counts a request. If the window already has the maximum number of these requests, returns the seconds until the window ends.
     pub(crate) fn count(&self, what: Counted, now: Clocks) -> Result<(), u64> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let window = now.tick_millis / WINDOW;
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(counts.count(what, at(0)), Ok(()));
             counts.take_back(what, at(0));
         }
-        // A request of an earlier window does not lower the count of the present window.
+        // To take back a request of an earlier window does not lower the count of the present window.
         for _ in 0..20 {
             assert_eq!(counts.count(what, at(60_000)), Ok(()));
             counts.take_back(what, at(0));

@@ -24,14 +24,16 @@ pub struct Reviewed<'r> {
     /// There are no rights if the principal may not traverse a directory above the object. If the object is hidden, the list contains at most the
     /// rights to add entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
-    /// The damage in the ACL of the object; `None` if the ACL is not damaged. If the ACL is damaged, no principal has a right on the object.
+    /// The reason why the rights could not be determined, for example damage in the ACL of the object; `None` if there was no error. After an error,
+    /// only principals with a role that skips ACLs have rights on the object.
     pub trouble: Option<&'r str>,
 }
 
 impl House {
-    /// Calls `each` for the object at a path and for everything beneath it, sorted by name. `each` gets the rights of the principals in `people`. The
-    /// memory that a review needs grows with the size of the largest directory and with the depth of the tree. Each object is judged on the newest
-    /// facts at the moment when the review reaches it. The review ends early if `each` returns `Break`.
+    /// Calls `each` for the object at a path and for everything beneath it: for all members of a directory, sorted by name, and after that for the
+    /// members of each subdirectory. `each` gets the rights of the principals in `people`. The memory that a review needs grows with the size of the
+    /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it. The
+    /// review ends early if `each` returns `Break`.
     ///
     /// # Errors
     /// When a principal is unknown or cannot log in, when the datastore does not exist, or when a directory cannot be read.
@@ -60,8 +62,7 @@ impl House {
         {
             return Ok(());
         }
-        // `each` is called for all members of a directory, and after that for the members of each subdirectory. Each subdirectory is opened again for
-        // the listing of its members. So the review does not keep all subdirectories open.
+        // Each subdirectory is opened again for the listing of its members. So the review does not keep all subdirectories open.
         let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
         if top.kind() == NodeKind::Directory {
             further.push((path.clone(), passes));

@@ -56,10 +56,10 @@ impl House {
         self.parts.session_terms
     }
 
-    /// The number of revocations.
+    /// The number of revocations; 0 if the index of revocations is ahead of the view or cannot be updated.
     ///
     /// # Errors
-    /// When the revocations cannot be read.
+    /// When no view of the facts can be opened.
     pub fn revocations(&self) -> Result<u64, Refusal> {
         let count = self.parts.source.read(|view| self.sessions.revocations.read(view, Revocations::count));
         count?.or(Ok(0))
@@ -194,8 +194,8 @@ impl Visit {
         Ok(made)
     }
 
-    /// Returns the session of another user's token, for a service. With `allow_expired`, an expired token is accepted until the configured time after
-    /// its expiry has passed.
+    /// Judges a token that a service asks about, and returns the session of the token. With `allow_expired`, an expired token is accepted until the
+    /// configured time after its expiry has passed.
     ///
     /// # Errors
     /// The refusal of door 2 for that token.

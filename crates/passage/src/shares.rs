@@ -1,7 +1,7 @@
-//! The share of four resources that each user has, and that all guests of one link have together: threads that wait for file systems, directory pages,
-//! memory for unsent answers, and requests that another member of the fleet answers. A directory page holds all names of a directory in memory until
-//! the names are sent. If a share of threads, pages or memory is used up, further work of the same user waits until other work of this user ends. If the
-//! share of requests to other members is used up, a further request is refused. Other users do not wait.
+//! The share of four resources that each user has, and that all guests of one link have together: threads that wait for file systems, directory
+//! pages, memory for unsent answers, and requests that another member of the fleet answers. A directory page holds all names of a directory in memory
+//! until the names are sent. If a share of threads, pages or memory is used up, further work of the same user waits until other work of this user
+//! ends. If the share of requests to other members is used up, a further request is refused. Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum number of requests of a user that wait for the head of another member's response. This number is much smaller than the number of requests
-/// that may wait for one member (1,024). So one user, or the guests of one link, cannot take all these places with slow uploads.
+/// The maximum number of requests of a user that wait for the head of another member's response. This number is much smaller than the number of
+/// requests that may wait for one member (1,024). So one user, or the guests of one link, cannot take all these places with slow uploads.
 const PASSED_MAX: usize = 128;
 
 /// The users with running or waiting work.

@@ -1,4 +1,5 @@
-//! The smaller functions of [`Visit`] and [`Stay`].
+//! Short functions of [`Visit`] and [`Stay`] for the other modules and the faces: properties of the visitor, conditions of a request, and the space
+//! of a datastore.
 
 use crate::refuse::Refusal;
 use crate::shares::Share;
@@ -57,8 +58,9 @@ impl Stay {
         self.visit.share()
     }
 
-    /// Sets the condition of the request. `still` is called when the request first changes a name, properties or a lock, while no other thread can
-    /// change a name. After a successful call, `still` is not called again, because the request itself then changes the state that `still` checks.
+    /// Sets the condition of the request. `still` is called at the first change of a name, of properties or of a lock. During this call no other
+    /// thread can change a name, except when a lock is refreshed. After a successful call, `still` is not called again, because the request itself
+    /// then changes the state that `still` checks.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }
@@ -97,8 +99,8 @@ impl Stay {
         self.visit.house.now()
     }
 
-    /// The free and the used bytes of the datastore. If the datastore has a quota, the numbers are counted within the quota. Otherwise the numbers
-    /// are about the whole file system.
+    /// The free and the used bytes of the datastore. If the datastore has a quota, the used bytes are those of the datastore, and the free bytes are
+    /// not more than the rest of the quota. Otherwise both numbers are about the whole file system.
     ///
     /// # Errors
     /// When the file system does not answer the question.

@@ -79,9 +79,9 @@ impl House {
         enfilade_datastore::open(record, now, (mounts, &self.parts.place), ask)
     }
 
-    /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted. If the
-    /// directory of a datastore does not answer, only that datastore is delayed. With [`CachedOnly`](enfilade_content::CachedOnly) the call returns
-    /// `WouldWait` if the root is not open.
+    /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted, or too many
+    /// roots are open. If the directory of a datastore does not answer, only that datastore is delayed. With
+    /// [`CachedOnly`](enfilade_content::CachedOnly) the call returns `WouldWait` if the root is not open.
     pub(crate) fn root<P: Patience>(
         &self,
         handle: &Arc<Handle>,
@@ -127,8 +127,9 @@ impl House {
         self.stores.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every root that no operation uses, and then records the revision of the facts in the ledger. The next operation opens its root again.
-    /// So an offline datastore can be unmounted. Also, the next operation uses the new directory if another directory is now at the datastore's path.
+    /// Closes every root that no operation uses, and then records the revision of the facts in the ledger. If another thread is opening a root at
+    /// this moment, the revision is not recorded. The next operation opens its root again. So an offline datastore can be unmounted. Also, the next
+    /// operation uses the new directory if another directory is now at the datastore's path.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =

@@ -1,11 +1,11 @@
-//! DELETE, MOVE and COPY of whole trees, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on its open
-//! descriptor, and the verb acts on the same descriptor. A member that the visitor may not see is left out of a copy, and prevents the deletion or
-//! move of its directory. All functions here block on the file system.
+//! DELETE, MOVE and COPY of whole trees, and the trash, by the tree walk of door 5 (`door-5-content/src/tree_walk.rs`). Each member is judged on its
+//! open descriptor, and the verb acts on the same descriptor. A member that the visitor may not see is left out of a copy, and prevents the deletion
+//! or move of its directory. All functions here block on the file system.
 //!
 //! Other clients can change the tree during the operation. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first,
-//! and then judge the moved tree and the replaced tree once more. If a member may not be moved or replaced, MOVE and COPY undo the change of names. A
-//! thread changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn the request also
-//! checks that the directory is still where it was found, and that no WebDAV lock prevents the change.
+//! and then judge once more the replaced tree and, for a MOVE, the moved tree. If a member may not be moved or replaced, MOVE and COPY undo the
+//! change of names. A thread changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn
+//! the request also checks that the directory is still where it was found, and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -49,7 +49,7 @@ impl FailedMember {
 pub struct Placed {
     /// Whether the destination existed before.
     pub replaced: bool,
-    /// Members that failed: members that were not copied or moved, or did not inherit an ACL.
+    /// Members that failed: members that a COPY did not copy, or that did not inherit an ACL after a MOVE.
     pub failed: Vec<FailedMember>,
 }
 

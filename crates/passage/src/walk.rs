@@ -31,9 +31,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Asks door 2 which principal the credential proves. Only a login with a secret can wait: for a slow hash, or for the delay of a failure
-    /// (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes are parsed
-    /// ([`House::recognise`]).
+    /// Asks door 2 which principal the credential proves. Only a login with a secret and a link with a password can wait: for a slow hash, or for the
+    /// delay of a failure (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes
+    /// are parsed ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -58,9 +58,10 @@ impl House {
         Ok(visit)
     }
 
-    /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and records the login.
-    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast hash. For a session that was
-    /// not issued for an API token there is nothing to record, so the clock is not read.
+    /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and reports the login.
+    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast hash. Logins and uses are
+    /// reported only at the first use of the verdict in each minute. For a session that was not issued for an API token there is nothing to record,
+    /// so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -135,7 +136,7 @@ impl Mode for Act<'_> {
 }
 
 impl Visit {
-    /// The member of the fleet that serves a datastore, if this member is another machine, and the visitor has a role in the datastore. A visitor
+    /// The member of the fleet that serves a datastore; `None` if this machine serves the datastore, or if the visitor has no role in it. A visitor
     /// without a role must not learn whether the datastore exists.
     pub fn home_elsewhere(&mut self, name: &DatastoreName) -> Option<String> {
         let house = Arc::clone(&self.house);
@@ -274,7 +275,8 @@ impl Stay {
         })
     }
 
-    /// Runs `look` on a fresh view. If the facts changed, doors 2 and 3 are asked again first.
+    /// Runs `look` on a fresh view. If the permit of door 2 or 3 is no longer valid, for example because the facts changed, this door is asked again
+    /// first.
     pub(crate) fn on_view<R>(
         &mut self,
         look: impl FnOnce(&Self, &View<'_>) -> Result<R, Refusal>,
@@ -303,7 +305,7 @@ pub struct Found {
 }
 
 impl Visit {
-    /// Asks door 2 again, if the facts changed since door 2 admitted the visitor.
+    /// Asks door 2 again if its permit is no longer valid: the facts changed, or the time is no longer in the range of the permit.
     pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
         let now = self.house.now();
         if !self.identity.validity().holds(view.at(), now) {
@@ -337,8 +339,8 @@ impl Inside for Stay {
 /// A condition of a request. The condition is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Remembers which locks count (see `lock_owners.rs`), because all members of a locked tree have the same lock. The results are used only for one
-/// response. The results are forgotten when the facts change, and after a second.
+/// Remembers which locks count (see `lock_owners.rs`). All members of a locked tree have the same lock, so a listing of the tree judges this lock
+/// only once. The results are used only for one response. The results are forgotten when the facts change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

@@ -1,6 +1,6 @@
 //! The way to a shared folder. A visitor can have a role on a folder although no role makes the directories above the folder visible. Clients go from
 //! the root of the datastore through these directories to the folder. So these directories are shown nevertheless. A listing of such a directory
-//! contains only the next names on ways to objects on which the visitor has a role. The directory itself is not opened.
+//! contains only the next names on ways to objects on which the visitor has a role. The listing does not open the directory itself.
 
 use crate::entry::Entry;
 use crate::refuse::Refusal;
@@ -17,8 +17,8 @@ impl Stay {
     /// itself, and not on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
     ///
     /// # Errors
-    /// The refusal `why`, if the directory is not on the way to an object that the visitor may see. Any other refusal of a door, except that an
-    /// object looks absent or cannot be opened.
+    /// The refusal `why`, if the directory is not on the way to an object that the visitor may see. Any other refusal of a door. If an object at the
+    /// end of a way looks absent or cannot be opened, it is left out, and there is no error.
     pub fn leads_on<P: Patience>(
         &mut self,
         directory: &StorePath,

@@ -19,7 +19,8 @@ impl House {
 }
 
 impl Explaining<'_> {
-    /// The walk of a request to an application: doors 2 and 4.
+    /// The walk of a request to an application: doors 2 and 4. If the application serves the files of a datastore, doors 3, 4 and 5 follow, as for a
+    /// request to the datastore.
     fn walk_to_application(&mut self, authid: &Authid, ask: &ApplicationAsk) -> Result<(), ()> {
         let who = self.identity(authid, None)?;
         // As in every explanation, the user logs in with the password, or with the secret of the token.

@@ -35,8 +35,8 @@ fn fewest_failures_go_first_and_most_failures_are_dropped() {
         (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
     assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
     assert!(bench.join(4, from(4, 9)).is_none());
-    // Two computations are for addresses with the most failures. The later of these two computations is dropped, and its request gets
-    // `Progress::Dropped`.
+    // One computation is for the address with the most failures. It is dropped first, and its request gets `Progress::Dropped`. The other three
+    // addresses have the same number of failures, so the newest of their computations is dropped next.
     let cold = bench.join(5, from(200, 0)).unwrap();
     assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
     let warm = bench.join(6, from(201, 2)).unwrap();

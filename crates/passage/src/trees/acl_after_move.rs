@@ -1,5 +1,5 @@
-//! Inheritance after a MOVE. In a datastore with `moved_inherits`, the moved tree inherits entries from its new directory
-//! (`door-5-content/src/acl_propagation.rs`).
+//! Inheritance after a MOVE, or after an object was restored from the trash. In a datastore with `moved_inherits`, the moved tree inherits ACL
+//! entries from its new directory (`door-5-content/src/acl_propagation.rs`).
 
 use super::FailedMember;
 use crate::refuse::Refusal;

@@ -44,8 +44,8 @@ impl Taken {
 }
 
 impl Stay {
-    /// Copies a file or a tree. The copy gets the owner and ACL of a new object in its directory. With `copy_keeps`, the copy keeps the owner and ACL
-    /// of the source. The copy is invisible until it is complete.
+    /// Copies a file or a tree. The copy gets the owner and ACL of a new object in its directory. With `copy_keeps`, the copy of an object with an
+    /// ACL keeps the owner and ACL of the source. The copy is invisible until it is complete.
     ///
     /// # Errors
     /// The refusal of door 4 or 5. After a refusal there is no copy, unless the copy could not be undone ([`Content::NotTakenBack`],

@@ -45,8 +45,8 @@ impl Destination<'_> {
 }
 
 impl Stay {
-    /// Moves a file, or a directory with everything in it. The ACLs stay unchanged. With `moved_inherits`, the moved objects inherit ACLs from the
-    /// new directory instead.
+    /// Moves a file, or a directory with everything in it. The ACLs stay unchanged. Exception: with `moved_inherits`, the moved objects inherit ACL
+    /// entries from the new directory.
     ///
     /// # Errors
     /// The refusal of door 4 or 5. After a refusal nothing is moved, unless the move could not be undone ([`Content::NotTakenBack`],
@@ -166,7 +166,7 @@ impl Stay {
     ///
     /// # Errors
     /// The refusal that `judged` contains. [`Content::NotTakenBack`] if another client used one of the names meanwhile, so that the change cannot be
-    /// undone.
+    /// undone. An error of the file system if undoing the change fails for another reason.
     pub(super) fn complete_or_take_back(
         &mut self,
         relocated: Relocated,

@@ -98,8 +98,8 @@ impl Stay {
         Ok((found, permit, tree))
     }
 
-    /// The directory of a path. If that directory was deleted, the nearest directory above it that exists: its ACL decides in place of the ACL that is
-    /// gone.
+    /// The directory of a path. If that directory was deleted, the nearest directory above it that exists: its ACL decides in place of the ACL that
+    /// is gone.
     fn nearest_directory(&mut self, path: &StorePath) -> Result<Node, Refusal> {
         let mut path = path.clone();
         loop {
@@ -197,10 +197,11 @@ impl Stay {
         Ok(())
     }
 
-    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns whether no item is left that the user may see.
+    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns true if no item is left that the user may
+    /// see.
     ///
     /// # Errors
-    /// When the trash cannot be read.
+    /// When the trash cannot be read, or an item cannot be removed.
     pub fn empty_trash(&mut self, keep_going: &dyn Fn() -> bool) -> Result<bool, Refusal> {
         let entries = usize::try_from(self.visit.limits().listing_entries).unwrap_or(usize::MAX);
         let (ids, is_cut) = self.root.trash_ids(Some(self.principal().user), entries)?;
