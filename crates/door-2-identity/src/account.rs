@@ -1,7 +1,7 @@
 //! Looks up the account of a name, and a decoy account for a name that does not exist.
 //!
-//! The door does the same work for every refusal. For a name that does not exist, it does the same lookups and computes the same hash as for a name
-//! that exists. So the time of a refusal does not reveal which names exist.
+//! For a name that does not exist, the door does the same lookups as for a name that exists, and computes a hash of the same kind. So the time of a
+//! refusal does not reveal which names exist.
 
 use crate::ask::SecretAsk;
 use crate::memo::IdentityMemo;
@@ -47,7 +47,7 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
 }
 
 /// The application credentials that created an application credential: its creator (`by`), then the creator of the creator, and so on. `None` if one
-/// of these credentials was deleted: then the given credential is not valid either.
+/// of these credentials was deleted or there are too many of them: then the given credential is not valid either.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -75,7 +75,7 @@ pub(crate) struct AccountState {
     realm_enabled: bool,
     activity: Activity,
     pub(crate) credential: Option<(CredentialId, Credential)>,
-    /// The record that makes `credential` an application credential; `None` for passwords and API tokens.
+    /// The record that makes `credential` an application credential; `None` for a password and for any other API token.
     pub(crate) delegation: Option<Delegation>,
     /// The application credentials that created `credential`: its creator, then the creator of the creator, and so on.
     makers: Vec<Credential>,

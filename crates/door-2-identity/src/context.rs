@@ -9,7 +9,7 @@ use enfilade_facts::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The context that every entry function of the door gets.
+/// The context that most entry functions of the door get.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The key of the fast hash of generated secrets.

@@ -386,7 +386,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Secrets of every length that is special in some scheme, with bytes outside ASCII.
+    /// Secrets with bytes outside ASCII. Each length is a limit or a block size of some scheme, or close to one.
     fn secrets() -> impl Iterator<Item = String> {
         let lengths = [1, 2, 7, 8, 15, 16, 31, 32, 36, 63, 64, 71, 72, 73, 127, 128, 255, 510, 511];
         lengths.into_iter().map(|length| {

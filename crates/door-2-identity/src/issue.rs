@@ -1,5 +1,5 @@
 //! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. If a session is exchanged for a new session,
-//! the new session cannot have more rights.
+//! the new session does not expire later. Lent sessions and sessions of EC2 keys cannot be exchanged.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -20,7 +20,8 @@ use enfilade_facts::vocabulary::TrustId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The client named no scope. The session is for the project of the application credential. Without an application credential, the session is for
-    /// the user's default project, or unscoped if the user has no default project.
+    /// the user's default project, or unscoped if the user has no default project, or this project is not available to the user. For an OAuth access
+    /// token, the session is for the project of the access token.
     Usual,
     /// The client named this scope.
     Scope(Scope),

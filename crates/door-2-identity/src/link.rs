@@ -2,7 +2,7 @@
 //! contains the digest of the secret, the shared place, and the password that a guest has to know, if the maker chose one.
 //!
 //! After a guest entered the right password, the browser gets a pass: a text with the second in which the pass ends, and a keyed hash. So the
-//! password is sent only once, and passes need no storage. A pass alone opens nothing, because each request also contains the secret of the link.
+//! password is sent only once, and passes need no storage. A pass alone opens nothing, because each request must also contain the secret of the link.
 //!
 //! The door does the same work for each of these refusals: the link was never made, the link was ended, the secret is wrong, or the link has expired.
 

@@ -147,7 +147,8 @@ impl Login {
         self.first.as_ref()?.proof.credential.as_ref()
     }
 
-    /// The first second in which a session for this login is no longer valid; `None` if nothing that was proven expires.
+    /// The first second in which the password, API token or session of this login is no longer valid; `None` if it does not expire, or if there is
+    /// only a passcode. A session for this login ends at this second at the latest.
     pub(crate) fn end(&self) -> Option<i64> {
         self.first.as_ref()?.validity.last_second().map(|second| second.saturating_add(1))
     }

@@ -1,7 +1,7 @@
 //! The decision of door 2. The entry functions are [`open`], [`validate`] and [`reopen`], and [`crate::issue`] for new sessions.
 //!
-//! [`open`] and [`validate`] share their code. Both functions use the verdict in the memo if the verdict is of the newest revision. Otherwise, they
-//! judge the credential on a view, and the memo remembers the verdict.
+//! [`open`] and [`validate`] share their code. Both functions use the verdict in the memo if this verdict is valid at the newest revision. Otherwise,
+//! they judge the credential on a view, and the memo remembers the verdict.
 
 use crate::account::AccountState;
 use crate::ask::{Ask, CertificateAsk, SessionAsk};

@@ -104,7 +104,7 @@ const USED: &str = "this passcode was used before; wait for the next passcode";
 /// it are right. `key` decrypts the second factor.
 ///
 /// # Errors
-/// When there is no such user, the user is disabled or expired, or the passcode is wrong or was used.
+/// When there is no such user, the user is disabled, expired or locked, or the passcode is wrong or was used.
 pub fn check_passcode(
     view: &enfilade_facts::View<'_>,
     now: Clocks,

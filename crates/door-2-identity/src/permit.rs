@@ -44,12 +44,13 @@ impl Unfinished {
     }
 }
 
-/// The record of what was proven. With this record the door can judge a permit again without the secret.
+/// The credential and the verifier that the client has proven. With this record the door can judge a permit again without the secret.
 #[derive(Clone)]
 pub(crate) struct Proof {
-    /// The credential; `None` for a password.
+    /// The API token of the client. For a session: the application credential for which the session was issued. `None` for a password and for any
+    /// other session.
     pub(crate) credential: Option<CredentialId>,
-    /// The digest of the verifier that the secret matched.
+    /// The digest of the verifier that the secret matched; not used for a session.
     pub(crate) verifier: MemoKey,
     /// The upgrade, if a fast hash is to replace this verifier.
     pub(crate) upgrade: Option<Arc<Upgrade>>,
@@ -90,7 +91,8 @@ impl IdentityPermit {
         self.granted.proof.upgrade.as_deref()
     }
 
-    /// The API token that the permit was granted to; `None` for a password.
+    /// The API token that the permit was granted to. For a session: the application credential for which the session was issued. `None` for a
+    /// password and for any other session.
     pub fn token(&self) -> Option<&CredentialId> {
         self.granted.proof.credential.as_ref()
     }
@@ -101,7 +103,7 @@ impl IdentityPermit {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }
 
-    /// The session, if the credential was a session's token.
+    /// The session, if the credential was a session's token or the cookie of a browser.
     pub fn session(&self) -> Option<&Session> {
         self.granted.session.as_deref()
     }

@@ -36,7 +36,7 @@ pub struct Principal {
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
-    /// The API token, if it has roles of its own. These roles grant only the rights that the owner's roles grant, too.
+    /// The API token, if it has roles of its own or is a link. Then the principal has only rights that the owner has, too.
     pub narrowed_to: Option<CredentialId>,
     /// The shared place, if the token is a link. The principal is then a guest, and has rights only at this place.
     pub link: Option<LinkPlace>,

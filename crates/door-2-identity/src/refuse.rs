@@ -61,7 +61,7 @@ pub enum Refusal {
     Disabled {
         /// The user or token.
         authid: Authid,
-        /// The user, the token or the realm.
+        /// The part that is disabled, in words: the user, the token, the realm, or the application credential that created the token.
         what: &'static str,
     },
     /// The user or the token has expired.
@@ -69,13 +69,13 @@ pub enum Refusal {
     Expired {
         /// The user or token.
         authid: Authid,
-        /// The user or the token.
+        /// The part that has expired, in words: the user, the token, or the application credential that created the token.
         what: &'static str,
     },
     /// The user is locked for a while after failed logins.
     #[error("`{0}` is locked after failed logins; `enfilade user enable` ends the lock")]
     Locked(Authid),
-    /// The stored hash cannot be used.
+    /// The stored hash cannot be used, or the user or token has no secret on this server.
     #[error("the stored hash of `{authid}` cannot be used: {why}")]
     BadHash {
         /// The user or token.
@@ -189,10 +189,12 @@ pub enum Refusal {
         "there is no Fernet key to sign tokens: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
     )]
     NoKeys,
-    /// Every hashing slot is taken and the queue is full.
+    /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
+    /// random bytes.
     #[error("too many secrets are being checked at once")]
     Busy,
-    /// Too many logins from this address failed. The passage refuses the request before door 2 does any work.
+    /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
+    /// hash.
     #[error("too many failed logins from this address; it is blocked for {seconds} s")]
     Blocked {
         /// Seconds until the address is no longer blocked.
@@ -239,7 +241,7 @@ impl Refusal {
     pub const OF_OTHER_PROJECT: &'static str = "the credential is not for this project";
 }
 
-/// Every refusal of this door.
+/// The code of every refusal of this door, with its fault, its cause and its remedy.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID01", Fault::Client, "no credential was given", "send an API token, a password, a session or a client certificate"),

@@ -19,7 +19,8 @@ const NEWEST: usize = 8;
 /// The index of all revocation marks. Each mark is stored with a second: it ends sessions that were issued up to that second.
 #[derive(Clone)]
 pub struct Revocations {
-    /// The tree of marks; `None` when there are more marks than `most`. Then marks are read from the view, in which each mark is one record.
+    /// The tree of marks. `None` as soon as there are more marks than `most`, until at most half of `most` are left. In that time, marks are read
+    /// from the view, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,

@@ -70,7 +70,7 @@ impl FactorSecret {
         text
     }
 
-    /// The URI that authenticator apps read from a QR code. Both texts are percent-encoded.
+    /// The URI that authenticator apps read from a QR code. This function percent-encodes `issuer` and `account`.
     pub fn uri(&self, issuer: &str, account: &str) -> Zeroizing<String> {
         let (issuer, account) = (percent_encoded(issuer), percent_encoded(account));
         let secret = self.base32();

@@ -1,5 +1,6 @@
-//! Sessions, and the claims that Fernet tokens contain. No session is stored. Each request with a token is judged on the current facts
-//! ([`crate::judge`]). So if a right is taken away from a user, the next request of the user no longer has this right.
+//! Sessions, and the claims that Fernet tokens contain. The session of a Fernet token is not stored; the claim of a browser's session is in a record
+//! (`browser_session.rs`). Each request is judged on the current facts ([`crate::judge`]). So if a right is taken away from a user, the next request
+//! of the user no longer has this right.
 
 use crate::ask::SessionAsk;
 use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
@@ -151,7 +152,7 @@ pub struct HeldRole {
 /// A session that was judged on the stored facts.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The content of the session's token.
+    /// The content of the session's token, or of the record of a browser's session.
     pub claim: Claim,
     /// The roles in the session's scope, including implied roles, sorted by name.
     pub roles: Vec<HeldRole>,
@@ -227,8 +228,8 @@ impl Session {
     }
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
-    /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, reaches what its user reaches. The roles
-    /// of any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token has no such
+    /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, has the reach of its user. The roles of
+    /// any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token has no such
     /// rights, because it must not have more rights than that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {

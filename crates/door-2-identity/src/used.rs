@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The minute of the last use, counted from the server's start. It is stored with the verdict, and changes while the verdict stays the same.
+/// The minute of the last use, by the monotonic clock. It is stored with the verdict, and changes while the verdict stays the same.
 #[derive(Debug, Default)]
 pub(crate) struct Used(AtomicU64);
 

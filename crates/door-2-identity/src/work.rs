@@ -1,5 +1,6 @@
-//! Why the door granted no permit: a refusal, or work that must be done first. The work is a slow hash. The gate computes it outside the async
-//! workers, and only fills the memo with the result. Afterwards the door judges the credential again, on the current facts.
+//! Why the door granted no permit: a refusal, a login that needs further methods, or work that must be done first. The work is a slow hash. The gate
+//! computes the hash outside the async workers. If the secret matches, the passage stores the match in the memo. Then the door judges the credential
+//! again, on the current facts.
 
 use crate::crypt;
 use crate::permit::Unfinished;
@@ -36,7 +37,7 @@ impl<R: Into<Refusal>> From<R> for Closed {
 }
 
 /// Slow hashes that are computed one after the other until the secret matches one: the stored hash of the present secret and, during a grace period,
-/// the stored hash of the previous secret.
+/// the stored hash of the previous secret. For a refusal that does not depend on the secret, the only hash is a decoy.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,
@@ -61,7 +62,8 @@ impl Work {
         self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }
 
-    /// Computes the hashes: each hash takes 2 to 200 milliseconds of one core. Never call it on an async worker.
+    /// Computes the hashes. A usual hash takes 2 to 200 milliseconds of one core, and a hash with the highest allowed cost takes longer. Never call
+    /// this function on an async worker.
     pub fn run(&self) -> Outcome {
         let found = self.hashes.iter().find(|(hash, _)| crypt::matches(&self.secret, hash));
         found.map_or(Outcome::Differs, |(_, key)| Outcome::Matches(*key))

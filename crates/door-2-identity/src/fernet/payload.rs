@@ -145,7 +145,7 @@ impl<'p> Payload<'p> {
         let methods = from.number()?;
         let scope = match kind {
             0 => Scope::None,
-            // The id of a domain has no tag that says whether it is a UUID or text. Every other id has this tag.
+            // The id of a domain has no tag that says whether it is a UUID or text, and the id of a trust is always a UUID.
             1 => Scope::Domain(from.bare_id()?),
             8 => Scope::System.given(from.text()? == "all")?,
             7 => Scope::AccessToken { project: from.id()?, token: from.id()? },
