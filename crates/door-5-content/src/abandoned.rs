@@ -26,7 +26,7 @@ impl Root {
     /// as `keep_going` returns true.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when a directory cannot be read.
+    /// [`Refusal::Io`] when a directory cannot be opened. A directory that is open but cannot be read is skipped.
     pub fn remove_abandoned(&self, now: i64, keep_going: &dyn Fn() -> bool) -> Result<u64, Refusal> {
         let before = if is_local(self.fd().as_fd()) { i64::MAX } else { now - ELSEWHERE_SECONDS };
         let (mut removed, mut paths) = (0, vec![String::new()]);
@@ -53,7 +53,7 @@ impl Root {
 pub(crate) struct Cleared {
     /// How many abandoned files and directories were removed.
     pub(crate) removed: u64,
-    /// Whether a running process writes into the directory.
+    /// Whether a running process may be writing into the directory: it contains an object with a reserved name that does not count as abandoned.
     pub(crate) is_in_use: bool,
 }
 
@@ -78,7 +78,7 @@ fn clear_directory(
             match remove(directory, name, before, &|| true) {
                 Ok(true) => cleared.removed += 1,
                 Ok(false) => cleared.is_in_use = true,
-                // The object was removed already, or this server did not make it.
+                // The object was removed already, cannot be removed, or is of a kind that this server never makes.
                 Err(_) => {}
             }
         } else if kind == FileType::Directory {

@@ -2,7 +2,7 @@
 //!
 //! Each object keeps its explicit entries. Its inherited entries are replaced by the entries that the object now inherits from its directory
 //! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. If the caller may not change an object, or
-//! the ACL of an object cannot be written, the object and everything beneath it also keep their ACLs.
+//! the ACL of an object cannot be read or written, the object and everything beneath it also keep their ACLs.
 
 use crate::acl_write::{self, Properties};
 use crate::node::Node;
@@ -38,7 +38,7 @@ pub trait Propagator<P> {
 pub enum Outcome<E> {
     /// The ACL of the object was changed, or would be changed if this were not a dry run.
     Changed,
-    /// The object had the new ACL already.
+    /// The object already had the new ACL. Or a user moved the object, it has no ACL, and it inherits no entry.
     Same,
     /// The object is protected from inheritance.
     Protected,
@@ -48,7 +48,7 @@ pub enum Outcome<E> {
     Inexpressible(BadAcl),
     /// The change was refused or failed.
     Refused(E),
-    /// An entry could not be opened. Door 4 did not judge whether the caller may see the path of the entry.
+    /// An entry could not be opened. Door 4 did not judge whether the caller may see the path of the entry, so a client must not get this path.
     Unopened(Refusal),
 }
 
@@ -66,8 +66,8 @@ pub fn propagate_acl<P: TreePath, A: Propagator<P>>(
     go_on(walk, budget, by);
 }
 
-/// Gives everything beneath a directory the entries that it inherits from the directory. `descriptor` is the directory's ACL, or the ACL that the
-/// directory would get.
+/// Gives everything beneath a directory the entries that it inherits from the directory. `descriptor` is the directory's ACL, or in a dry run the ACL
+/// that the directory would get.
 pub fn propagate_acl_beneath<P: TreePath, A: Propagator<P>>(
     descriptor: SecurityDescriptor,
     (path, node): (P, Node),

@@ -1,6 +1,8 @@
 //! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba also stores ACLs. If this
-//! process may not write to `security.`, it writes the ACL to the attribute of the same name in `user.`. If an object has both attributes, the
-//! attribute in `security.` counts, because only privileged processes can write this attribute.
+//! process may not write `security.NTACL`, the helper process writes it, if there is a helper (`capable.rs`). If there is no helper, or if this
+//! process may not write `security.nfs4acl_xdr`, the ACL is written to the attribute of the same name in `user.`, unless the object already has an
+//! ACL in `security.`. If an object has both attributes, the attribute in `security.` counts, because only privileged processes can write this
+//! attribute.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -23,8 +25,8 @@ use std::path::Path;
 /// Writes a node's ACL.
 ///
 /// # Refuses
-/// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow the change, [`Refusal::ChangedMeanwhile`] when the node lost
-/// its last name while the ACL was written.
+/// [`Refusal::AclNotWritable`] when the file system or the process's rights do not allow the change, [`Refusal::NoSpace`] when the ACL does not fit,
+/// [`Refusal::ChangedMeanwhile`] when the node lost its last name while the ACL was written.
 pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     node.covered(permit, AccessMask::WRITE_ACL)?;
     change(node, acl)
@@ -43,7 +45,7 @@ pub fn set_acl_as_operator(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal>
 ///
 /// # Refuses
 /// [`Refusal::NotEmpty`] when the directory contains anything (a file system's own `lost+found` does not count), [`Refusal::Exists`] when the
-/// directory has an ACL.
+/// directory has an ACL; and the refusals of [`set_acl`].
 pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     let node = root.find(&StorePath::root(), Blocking)?;
     if anything_in(&node)? {
@@ -56,7 +58,7 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
 }
 
 /// Finds out in which attribute this process may write ACLs in a directory, with a temporary file. Returns `None` if the process may not write any of
-/// the attributes.
+/// the attributes, or cannot make a file in the directory.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     let node = Root::open_own(directory.to_str()?, AclDialect::default())
         .ok()?
@@ -93,7 +95,7 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     Ok(place)
 }
 
-/// Writes an ACL on a descriptor.
+/// Writes an ACL, as [`change`], but without the mutex for name changes and without a sync: for an object that is still hidden.
 fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     store_beside(node, acl, Properties::GiveWay)
 }
@@ -198,7 +200,8 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
     Refusal::AclNotWritable { what: what.to_owned(), why }
 }
 
-/// Whether the error means that this process may not write the attribute. Another attribute may still be writable.
+/// Whether the error means that this process may not write the attribute, or that the file system does not store it. Another attribute may still be
+/// writable.
 fn refused(errno: Errno) -> bool {
     matches!(errno, Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)
 }

@@ -18,7 +18,7 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Like [`open_beneath`], but only if the kernel has all of the path in memory.
+/// Like [`open_beneath`], but only if the kernel has all of the path in memory. Otherwise the error is `EAGAIN`.
 pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }

@@ -11,7 +11,8 @@ use rustix::fd::AsFd as _;
 use rustix::fs::{Gid, Uid, fchown, fremovexattr};
 use rustix::io::{self, Errno};
 
-/// Writes an extended attribute with an ACL. [`Errno::NOTCONN`] if this process may not write the attribute, and the helper cannot write it either.
+/// Writes an extended attribute with an ACL. If this process may not write the attribute, the error is [`Errno::NOTCONN`] if there is a helper that
+/// cannot write it either, and [`Errno::PERM`] if there is no helper.
 pub(crate) fn set_acl_attribute(node: &Node, name: &str, acl: &[u8]) -> io::Result<()> {
     or_helper(node, is_of_samba(name), set_attribute(node.fd(), name, acl), &Request::SetAcl(acl))
 }
@@ -28,7 +29,7 @@ pub(crate) fn give(node: &Node, uid: u32, gid: u32) -> io::Result<()> {
     or_helper(node, true, given, &Request::Give { uid, gid })
 }
 
-/// Whether `name` is the only attribute that the helper writes.
+/// Whether `name` is `security.NTACL`, the only attribute that the helper writes.
 fn is_of_samba(name: &str) -> bool {
     name == AclPlace::Security.name(AclDialect::Ntacl)
 }

@@ -13,8 +13,8 @@ use rustix::io::{self, Errno};
 
 /// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check.
 /// `judge` runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its
-/// path. `still_there` is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory loses its
-/// name again.
+/// path. `still_there` is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory is removed
+/// again. Exception: if it is no longer empty, it stays, and the call succeeds.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and
@@ -32,11 +32,12 @@ pub fn make_collection<E: From<Refusal>>(
 }
 
 /// Deletes `target`, a file or an empty directory with this name. `judge` is the caller's last check. `judge` runs under the mutex for name changes,
-/// right before the deletion. Abandoned uploads and copies in a directory are deleted together with the directory.
+/// right before the deletion. If a directory is not empty, abandoned uploads and copies in it are removed, and the deletion is tried once more; then
+/// `judge` runs twice.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory with any entry, even an entry that no
-/// listing shows. [`Refusal::Uploading`] if the directory contains an upload of a running process. Also the refusals of `judge`.
+/// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory with any other entry, even an entry that
+/// no listing shows. [`Refusal::Uploading`] if the directory contains an upload or copy of a running process. Also the refusals of `judge`.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,

@@ -31,10 +31,11 @@ use std::str::FromStr;
 const RECORD: &str = "record";
 /// The longest record, in bytes: a path, a name of a user and a token, and some numbers.
 const RECORD_BYTES_MAX: u64 = PATH_BYTES_MAX as u64 + 1024;
-/// The most items of one user that one run of [`expire`] removes. Their ids take less than 1 MiB of memory.
+/// The most items of one user, with the leftovers of interrupted removals, that one run of [`expire`] removes. Their ids take less than 1 MiB of
+/// memory.
 const EXPIRED_AT_ONCE: usize = 10_000;
 
-/// The id of an item. Ids of the same user that begin in different seconds are in the order of their times.
+/// The id of an item. The order of ids is the order of the seconds in which the items were made. Items of the same second are in no particular order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemId {
     /// When the item was made, in seconds since the epoch.
@@ -147,7 +148,7 @@ impl Place {
         self.of_user.still_is(&self.id.name(), &self.directory)
     }
 
-    /// Removes the directory of an item without an object.
+    /// Removes the record and the directory of an item. The caller has already moved the object out of the directory, or never moved it in.
     pub(crate) fn forget(&self) -> Result<(), Refusal> {
         let name = self.id.name();
         let refuse = |errno| Refusal::io(errno, "removing the item", &name);
@@ -192,7 +193,8 @@ fn write_record(directory: &Node, record: &[u8]) -> Result<(), Refusal> {
     written.map_err(|why| refuse(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
 }
 
-/// The ids of the items of a user, or of all users, the newest first. At most `most` ids are returned; the second value says whether there are more.
+/// The ids of the items of a user, or of all users. At most `most` ids are returned, in the order from the newest to the oldest; the second value
+/// says whether there are more items. If there are more, the returned ids are the first that the file system listed, and not the newest.
 pub(crate) fn ids(
     (root, top): (&Root, &str),
     user: Option<UserId>,
@@ -284,7 +286,7 @@ fn ensure_directory(above: &Node, name: &str) -> Result<Node, Refusal> {
 }
 
 /// Refuses the directory `top` if the server did not make it: another user of this machine may have made `top` earlier. `own` is a directory that the
-/// server has just made; the owner of `top` must be the owner of `own`.
+/// server has just made; the owner of `top` must be the owner of `own`, and only the owner may have rights on `top`.
 fn refuse_foreign((all, top): (&Node, &str), own: &Node) -> Result<(), Refusal> {
     let is_own = all.meta().uid == own.meta().uid && all.meta().mode & 0o077 == 0;
     is_own.then_some(()).ok_or_else(|| Refusal::Io {

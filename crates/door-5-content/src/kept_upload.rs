@@ -1,6 +1,6 @@
 //! Unfinished uploads, which a browser sends in pieces. The received bytes are kept in a directory of the server (`items.rs`) until the file is
-//! complete. Then the file gets its name like any other upload ([`Upload::adopt`]). Between two pieces the file has no ACL, and only the user of the
-//! server can open it.
+//! complete. Then the file gets its name like any other upload ([`Upload::adopt`]). Until then the file has no ACL, and only the user of the server
+//! can open it.
 
 use crate::beneath::open_beneath;
 use crate::items::{self, ItemId, Place};
@@ -20,7 +20,8 @@ const DATA: &str = "data";
 /// The first byte of a record. Another layout gets another number.
 const RECORD_LAYOUT: u8 = 1;
 
-/// What the record of an unfinished upload says. A browser that sends the same file to the same path again has the same record.
+/// What the record of an unfinished upload says. A browser that sends the same file to the same path again has the same record. So the server finds
+/// the unfinished upload, and the browser continues it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadRecord {
     /// The path that the file gets.
@@ -148,7 +149,8 @@ impl Root {
         Ok(KeptUpload { record, place, data, received })
     }
 
-    /// The unfinished uploads of a user, the newest first, at most `most`.
+    /// At most `most` unfinished uploads of a user, in the order from the newest to the oldest. If the user has more, the first that the file system
+    /// listed are returned.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory of unfinished uploads cannot be read.

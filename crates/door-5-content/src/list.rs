@@ -74,7 +74,8 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 impl Listing {
     /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
     /// of door 4 may contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are left out.
-    /// Entries that were removed after their names were read are left out, too.
+    /// Entries that were removed after their names were read are left out, too. Exception: an entry without metadata may be a mount or removed.
+    /// [`Listing::describe`] returns false for it.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.
@@ -157,8 +158,8 @@ impl Listing {
         Some(Entry { name: Word::new(name), meta: Some(meta), subject })
     }
 
-    /// The description of an entry for door 4. `None` if the entry may have changed since the names were read, or if the kind of the entry is not
-    /// known.
+    /// The description of an entry for door 4. `None` if the kernel does not report changes, if the entry may have changed since the names were read,
+    /// or if the kind of the entry is not known.
     fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, self.last_event) {
@@ -286,7 +287,7 @@ impl Listing {
         })
     }
 
-    /// Whether there are no further entries.
+    /// Whether no further names follow. A name that follows may still belong to an entry that is left out.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].
@@ -309,7 +310,7 @@ impl Listing {
         self.last_event = watch.last_event();
     }
 
-    /// How many entries were left out because they could not be opened.
+    /// How many entries were left out because they could not be examined or opened.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }

@@ -65,7 +65,7 @@ pub struct Lock {
     pub is_directory: bool,
     /// Whether everything beneath the path is locked, too (`Depth: infinity`).
     pub is_deep: bool,
-    /// Whether the lock is exclusive: no other lock exists at the same time.
+    /// Whether the lock is exclusive: no other lock on the same resources exists at the same time.
     pub is_exclusive: bool,
     /// The user who took the lock: no other user may use the token.
     pub user: UserId,
@@ -126,7 +126,7 @@ pub struct LockAsk {
     pub is_directory: bool,
     /// Whether everything beneath the path is to be locked, too (`Depth: infinity`).
     pub is_deep: bool,
-    /// Whether the lock is to be exclusive: no other lock may exist at the same time.
+    /// Whether the lock is to be exclusive: no other lock on the same resources may exist at the same time.
     pub is_exclusive: bool,
     /// The user who requests the lock.
     pub user: UserId,

@@ -1,8 +1,8 @@
 //! Reads and remembers the names in a directory, with the inode number of each.
 //!
-//! On some file systems every change of a directory (an entry is added, removed or renamed) gives the directory a new time stamp. On these file
-//! systems the server remembers the names in a directory together with the directory's time stamp. The names are stored in the same portions in which
-//! the kernel returned them. While the time stamp stays the same, one `statx` replaces the reading of some 2,000 names.
+//! On some file systems every change of a directory (an entry is added, removed or renamed) sets the directory's time stamp. On these file systems
+//! the server remembers the names in a directory together with the directory's time stamp. The names are stored in the same portions in which the
+//! kernel returned them. While the time stamp stays the same, one `statx` replaces the reading of some 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -223,8 +223,8 @@ impl Reading {
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            // If the kernel filled only a part of the buffer, there are no more names. The next round of the loop would find no names, and would
-            // return.
+            // If the kernel filled more than half of the buffer, more names may follow: this read ends here. Otherwise the kernel has returned all
+            // names: the next round of the loop finds no name, and returns.
             if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);
@@ -249,8 +249,9 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     Some((memo, key.key()))
 }
 
-/// Whether a URL can contain a name on a disk. The name must be UTF-8 without backslashes and control characters, and must not begin with the prefix
-/// of the server's own names. Also returns true for `.`, `..` and the server's own names, which are left out for other reasons.
+/// Whether a URL can contain a name on a disk. The name must be UTF-8 without backslashes and control characters, and must not be too long or begin
+/// with `.enfilade-`. Exception: the function returns true for `.`, `..` and the names that the server itself makes, because listings leave these out
+/// for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_own =
         |name: &str| matches!(name, "." | "..") || reserved(name) || [TRASH, UPLOADS].contains(&name);

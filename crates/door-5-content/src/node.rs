@@ -21,7 +21,7 @@ pub struct Node {
     tree: Tree,
 }
 
-/// The metadata of a node at the time when it was opened.
+/// The metadata of an object at the time when the node was opened, or when [`Node::again`] read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Size of a file, in bytes.
@@ -115,7 +115,8 @@ fn push_hex(to: &mut String, number: u64) {
 }
 
 /// Scrambles an inode number with one step of the generator splitmix64. The state of the generator is the inode number. The function is one-to-one,
-/// so two inode numbers never have the same result. The validator contains the result instead of the inode number.
+/// so two inode numbers never have the same result. The validator contains the result, so that entity tags do not show inode numbers directly. This
+/// is no protection: the function can be inverted.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -139,7 +140,7 @@ impl Node {
     /// A node with the same descriptor, and with the present metadata of the object, which this function reads.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the file system does not answer.
+    /// [`Refusal::Io`] when the metadata cannot be read.
     pub fn again(&self) -> Result<Node, Refusal> {
         Node::describe(self.file.clone(), self.tree.clone(), &|| self.label())
     }
@@ -172,8 +173,8 @@ impl Node {
     /// Opens an entry of this directory.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is no such entry, and also for a name that no entry may have; [`Refusal::Special`] when the entry is
-    /// of a kind that is never served: a link, a mount, a pipe, a device.
+    /// [`Refusal::Absent`] when there is no such entry, and also for a name that no entry may have; [`Refusal::Special`] when the entry is of a kind
+    /// that is never served: a link, a mount, a pipe, a socket, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
         // The kind is checked before the entry is opened, because a pipe or a device must not be opened.
@@ -201,7 +202,7 @@ impl Node {
         self.tree.acls
     }
 
-    /// The id of the file system, if this file system gives every change a new time stamp (`file_systems.rs`).
+    /// The id of the file system, if this file system sets a time stamp at every change (`file_systems.rs`).
     pub(crate) fn stamping(&self) -> Option<u64> {
         self.tree.state.stamping
     }

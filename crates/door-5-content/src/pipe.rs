@@ -35,6 +35,7 @@ impl Pipe {
 
     /// Sends at most `at_most` bytes to a socket, and returns how many bytes were sent.
     ///
+    /// # Errors
     /// `WouldBlock` when the socket accepts no more bytes now, and other errors of the kernel.
     pub fn send(&self, socket: BorrowedFd<'_>, at_most: usize) -> std::io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;

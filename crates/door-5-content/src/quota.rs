@@ -91,7 +91,7 @@ impl Fill {
 }
 
 impl QuotaReservation {
-    /// Checks that `bytes` bytes would fit now. This method reserves no space.
+    /// Checks that `bytes` bytes would fit now, in addition to all reserved bytes, including the bytes of this reservation. No space stays reserved.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].
@@ -133,7 +133,8 @@ impl Drop for QuotaReservation {
     }
 }
 
-/// The total bytes of the files beneath a root, including the files in the trash. Files with a path that no request can contain are left out.
+/// The total bytes of the files beneath a root, including the files in the trash and unfinished uploads. Files with a path that no request can
+/// contain are left out.
 fn files_beneath(root: &Root) -> Result<u64, Refusal> {
     let (budget, top, mut bytes) =
         (TreeBudget::unlimited(), StorePath::root(), root.trash_bytes()?.saturating_add(root.kept_bytes()?));

@@ -63,7 +63,7 @@ impl Reader {
     /// Appends bytes from `offset` on, until the capacity of `buffer` is used or the file ends.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the file system does not answer.
+    /// [`Refusal::Io`] when the file cannot be read.
     pub fn fill_from(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), Refusal> {
         let from = buffer.len();
         while buffer.len() < buffer.capacity() {
@@ -95,7 +95,7 @@ impl Reader {
     /// Reads into `buffer` from `offset` on. Returns the number of bytes, and 0 at the end of the file.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when the file system does not answer.
+    /// [`Refusal::Io`] when the file cannot be read.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Refusal> {
         io::retry_on_intr(|| io::pread(self.node.fd(), &mut *buffer, offset))
             .map_err(|errno| Refusal::io(errno, "reading", &self.node.label()))

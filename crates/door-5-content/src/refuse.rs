@@ -77,7 +77,7 @@ pub enum Refusal {
         /// The error of the kernel.
         errno: String,
     },
-    /// The name now belongs to another object than the object that was judged.
+    /// The name no longer belongs to the object that was judged, or another request has reserved the name.
     #[error("`{0}` was replaced or removed during the request")]
     ChangedMeanwhile(String),
     /// The permit is for another object or for other rights. The caller has a bug.
@@ -88,7 +88,8 @@ pub enum Refusal {
         /// The object on which these rights are needed.
         object: ObjectId,
     },
-    /// The entry is a pipe, a socket or a device. An entry of a directory can also be a link or a mount.
+    /// The object is a pipe, a socket or a device. `Node::child` also returns this refusal for a link or a mount. In a path (`Root::find`), a link or
+    /// a mount counts as absent instead.
     #[error("`{0}` is a link, a mount, a pipe, a socket or a device; these are never served")]
     Special(String),
     /// The ACL cannot be stored.
@@ -111,19 +112,21 @@ pub enum Refusal {
     /// The lock does not exist, belongs to another user, or does not cover the path.
     #[error("the user has no lock with this token on the path")]
     NoSuchLock,
-    /// The limit of locks is reached.
+    /// A limit of locks is reached.
     #[error("the user, the datastore or the tree has reached its limit of locks")]
     TooManyLocks,
     /// The store of locks cannot be read or written.
     #[error(transparent)]
     Locks(#[from] LocksError),
-    /// A COPY or MOVE would put a resource into itself, or replace a directory that contains it.
+    /// A COPY or MOVE would put a resource onto or into itself, or replace a directory that contains it.
     #[error("a file or directory cannot be copied or moved onto itself, an ancestor or a descendant")]
     WithinItself,
-    /// An upload or a copy into a directory is still running, in this process or in another process.
+    /// An upload or a copy into a directory is still running, in this process or in another process. Or another request works on the unfinished
+    /// upload to this path.
     #[error("an upload or a copy into `{0}` is still running; try again later")]
     Uploading(String),
-    /// A condition of the request was true when the request came, but was no longer true just before the change.
+    /// A condition of the request was true when the request came, but was no longer true just before the change. Also used if an upload in pieces
+    /// gets more bytes than its record announced.
     #[error(
         "a condition of the request (If, If-Match or If-None-Match) is no longer true: the resource or its locks \
             changed during the request; read the resource again and repeat the request"
@@ -210,7 +213,7 @@ impl Refusal {
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
-    /// Whether an upload to this path is running.
+    /// Whether this refusal is [`Refusal::Uploading`] for this path.
     pub fn is_about(&self, path: &impl Display) -> bool {
         matches!(self, Refusal::Uploading(of) if *of == path.to_string())
     }
@@ -235,7 +238,8 @@ pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG)
 }
 
-/// Whether this error of an open means a socket, or a device without a driver.
+/// Whether this error means an object that is never served. `NXIO` comes from the check of the kind (`kinds.rs`) or from opening a socket, `NODEV`
+/// from opening a device without a driver.
 pub(crate) fn is_special(errno: Errno) -> bool {
     matches!(errno, Errno::NXIO | Errno::NODEV)
 }

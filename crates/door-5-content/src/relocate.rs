@@ -63,10 +63,11 @@ impl Relocated {
     }
 
     /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
-    /// name. The replaced object then gets a free name in the same directory, and this name is returned.
+    /// name. If an object was replaced, it then gets a free name in the same directory, and this name is returned.
     ///
     /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`] when no object was replaced, and another process took one of the names; [`Refusal::Io`] when the kernel refuses.
+    /// [`Refusal::ChangedMeanwhile`] when no object was replaced, and another process took one of the names; [`Refusal::Exists`] when no free name
+    /// was found for the replaced object, which then keeps its reserved name; [`Refusal::Io`] when the kernel refuses.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
         // The names stay reserved until this thread has unlocked the mutex for name changes.
         let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
@@ -167,8 +168,8 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
 /// change names.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken; and
-/// the refusals of `judge`.
+/// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken,
+/// [`Refusal::WithinItself`] when a directory would get into itself; and the refusals of `judge`.
 pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
     (making, to): (&AccessPermit, EntryRef<'_>),
@@ -212,7 +213,7 @@ pub(crate) fn relocate<E: From<Refusal>>(
             to.directory.still_is(to.name, replaced)?;
         }
         let hidden = change_names(target, from, to, replaced)?;
-        // A change that replaced a file cannot be undone.
+        // A change that replaced a file, or that removed one of two names of the same file, cannot be undone.
         let goes_back = replaced.is_none() || hidden.is_some();
         let still_there = if goes_back { still_there() } else { Ok(()) };
         let (old, new) = ((from.directory, from.name), (to.directory, to.name));
@@ -307,8 +308,8 @@ impl Draft {
         &self.node
     }
 
-    /// Gives the new directory its name. `replaced` is the object that has the name now, and loses the name. `judge` is the caller's last check, right
-    /// before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change names.
+    /// Gives the new directory its name. `replaced` is the object that has the name now, and loses the name. `judge` is the caller's last check,
+    /// right before the names change. Right after a change that can be undone, `still_there` is called, before another thread can change names.
     ///
     /// # Refuses
     /// As [`rename`].

@@ -50,8 +50,9 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. A caller
-    /// uses this method for a directory that does not exist yet. After the directory was made, [`crate::Root::open`] checks it again.
+    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. A path in
+    /// [`Reserved::datastores`] may lie in a reserved directory. A caller uses this method for a directory that does not exist yet. After the
+    /// directory was made, [`crate::Root::open`] checks it again.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();
         let is_free = |path: &Path, above: &Path| {

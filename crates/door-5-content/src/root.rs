@@ -87,7 +87,7 @@ impl Root {
     /// The size and the free space of the file system of this directory.
     ///
     /// # Refuses
-    /// [`Refusal::RootUnavailable`] when the file system does not answer.
+    /// [`Refusal::RootUnavailable`] when the system call fails.
     pub fn usage(&self) -> Result<Usage, Refusal> {
         let found = io::retry_on_intr(|| fstatvfs(&self.directory));
         let found = found
@@ -104,7 +104,8 @@ impl Root {
     /// Opens the object at `path`. With [`CachedOnly`](crate::CachedOnly), opens the object only if the kernel need not wait for a disk.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is no such object, and also when `path` leads through a link or into another file system.
+    /// [`Refusal::Absent`] when there is no such object, and also when `path` leads through a link or into another file system; [`Refusal::Special`]
+    /// when the object is a pipe, a socket or a device.
     pub fn find<P: Patience>(&self, path: &StorePath, _: P) -> Result<P::Of<Node>, Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
         P::choose(

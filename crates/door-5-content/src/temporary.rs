@@ -1,5 +1,5 @@
 //! Files and directories that are being made. Each file or directory is in its final parent directory, under a reserved name that no request can
-//! contain. The file or directory is removed unless it gets its final name.
+//! contain. The file or directory is removed unless it gets its final name. Objects that are being replaced or removed also have a reserved name.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::Node;
@@ -31,7 +31,8 @@ pub(crate) struct Temporary {
     directory: Node,
     name: String,
     kind: NodeKind,
-    /// Whether the object is removed when this value is dropped. The field is false once the object has its final name.
+    /// Whether the entry with the reserved name is removed when this value is dropped. The field is false once the object was renamed to its final
+    /// name, or if the object must be kept.
     to_remove: bool,
 }
 
@@ -69,7 +70,7 @@ impl Temporary {
         loop {
             let (temporary, opened) = make()?;
             // Other errors of `flock` are ignored. On a file system without locks, the server cannot distinguish abandoned objects from objects in
-            // use.
+            // use, and removes none of them as abandoned.
             let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             let node = directory.describe_beneath(opened, &temporary.name)?;
             if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
@@ -127,8 +128,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Replaces the empty file by the file with this name in another directory, which gets the reserved name. The caller must hold the mutex for name
-    /// changes.
+    /// Replaces the empty file by the file with this name in another directory. The other file gets the reserved name. The caller must hold the mutex
+    /// for name changes.
     pub(crate) fn take_in(&self, directory: &Node, name: &str) -> io::Result<()> {
         io::retry_on_intr(|| renameat(directory.fd(), name, self.directory.fd(), &*self.name))
     }
@@ -168,7 +169,7 @@ impl Temporary {
     }
 
     /// As [`Temporary::become_new`], but the object loses the name again if `still_there` refuses. Exception: a directory that is no longer empty
-    /// keeps its name.
+    /// keeps its name, and the result is `Ok`.
     pub(crate) fn become_new_if(
         &mut self,
         name: &str,

@@ -72,8 +72,8 @@ impl Trashed {
     /// members are removed later, as an abandoned object. `keep_going` is called before each member.
     ///
     /// # Refuses
-    /// [`Refusal::NotCovered`] if the permit does not grant DELETE on the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed meanwhile,
-    /// [`Refusal::Io`] when it cannot be removed.
+    /// [`Refusal::NotCovered`] if the permit does not grant DELETE on the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed
+    /// meanwhile, [`Refusal::Io`] when it cannot be removed.
     pub fn purge(self, permit: &AccessPermit, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
         self.node.covered(permit, AccessMask::DELETE)?;
         self.place.directory.still_is(ITEM, &self.node)?;
@@ -111,7 +111,7 @@ impl ThrownAway {
 /// # Refuses
 /// [`Refusal::NotCovered`] if the permit does not grant DELETE, [`Refusal::ChangedMeanwhile`] when the name no longer leads to `target`,
 /// [`Refusal::Io`] and [`Refusal::NoSpace`] when the trash cannot be written; and the refusals of `judge`. After a refusal the object still has its
-/// old name.
+/// old name. Exception: if a directory could not be synced after the rename, the object is in the trash.
 pub fn throw_away<E: From<Refusal>>(
     root: &Root,
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
@@ -143,9 +143,9 @@ pub(crate) fn throw<E: From<Refusal>>(
     }
 }
 
-/// Moves an item of the trash to a free name. `permit` must grant DELETE on the item, and `making` for the directory of the new name. `judge` is the caller's
-/// last check, right before the rename. Right after the rename `still_there` is called ([`Relocated::still_there`]). When the rename need not be
-/// undone, the caller calls [`Trashed::forget`].
+/// Moves an item of the trash to a free name. `permit` must grant DELETE on the item. `making` must grant the right to make an entry of the item's
+/// kind in the directory of the new name. `judge` is the caller's last check, right before the rename. Right after the rename `still_there` is called
+/// ([`Relocated::still_there`]). When the rename need not be undone, the caller calls [`Trashed::forget`].
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::ChangedMeanwhile`] when the item is no longer in the trash; and the refusals of `judge`.
@@ -177,8 +177,9 @@ pub(crate) fn take_out<E: From<Refusal>>(
 }
 
 impl Root {
-    /// The items of a user, or of all users, the newest first. At most `most` items are returned; the second value says whether there are more.
-    /// Some items may have no object, because they were restored or removed meanwhile.
+    /// The items of a user, or of all users. At most `most` items are returned, in the order from the newest to the oldest; the second value says
+    /// whether there are more. If there are more, the returned items are the first that the file system listed, and not the newest. Some items may
+    /// have no object, because they were restored or removed meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the trash cannot be read.
@@ -189,7 +190,8 @@ impl Root {
     /// An item of the trash.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is no such item, or its record is damaged; [`Refusal::Io`] when the trash cannot be read.
+    /// [`Refusal::Absent`] when there is no such item, the item has no object, or its record is damaged; [`Refusal::Io`] when the trash cannot be
+    /// read.
     pub fn trashed(&self, id: ItemId) -> Result<Trashed, Refusal> {
         let absent = || Refusal::Absent(id.to_string());
         let place = Place::find((self, TRASH), id)?.ok_or_else(absent)?;
@@ -230,7 +232,7 @@ impl Root {
     }
 }
 
-/// The bytes of a file, or of all files in a directory.
+/// The bytes of a file, or of all files beneath a directory.
 pub(crate) fn bytes_of(node: &Node, budget: &TreeBudget<'_>) -> Result<u64, Refusal> {
     if node.kind() == NodeKind::File {
         return Ok(node.meta().bytes);

@@ -2,10 +2,11 @@
 //! of ACLs, reviews and the count of a quota.
 //!
 //! A tree walk yields each member of a directory once, and then the end of the directory. A tree walk enters a directory only if the caller passes
-//! the permit to list the directory. A [`TreeBudget`] bounds the entries and the time, and ends the tree walk when the client has disconnected.
+//! the permit to list the directory, or acts for the operator or for the server itself. A [`TreeBudget`] bounds the time, and ends the tree walk when
+//! the client has disconnected. The caller counts the entries in the budget.
 //!
-//! Three other functions read directories without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges the members in batches, and
-//! keeps one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and
+//! Three other functions read directory trees without a tree walk. PROPFIND with `Depth: infinity` opens no member, judges the members in batches,
+//! and keeps one directory open between two parts of its answer (`passage/src/listing.rs`). `emptying.rs` empties a temporary directory, and
 //! `abandoned.rs` removes the temporary objects of killed processes. `emptying.rs` and `abandoned.rs` need names that no tree walk yields: reserved
 //! names, and names that no path can contain.
 

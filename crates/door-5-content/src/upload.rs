@@ -66,8 +66,8 @@ impl Upload {
         Self::begin_hidden(directory, name, from_start)
     }
 
-    /// Starts an upload that replaces the content of `target`, the file with this name. The new file keeps the old file's ACL, mode, owner and
-    /// `user.` attributes. If `target` has other names, these names keep the old content.
+    /// Starts an upload that replaces the content of `target`, the file with this name. The new file gets the old file's ACL, mode and `user.`
+    /// attributes, and also the old owner and group if this process may set them. If `target` has other names, these names keep the old content.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when the name no longer belongs to `target`, [`Refusal::WrongKind`] for a directory.
@@ -246,7 +246,8 @@ impl Upload {
     /// replacement stays, even if the directory is moved meanwhile.
     ///
     /// # Refuses
-    /// The refusals of [`Upload::finish`], `judge` and `still_there`. After a refusal nothing has changed.
+    /// The refusals of [`Upload::finish`], `judge` and `still_there`. After a refusal nothing has changed. Exception: if the disk fails after the
+    /// rename, the file has its name.
     pub fn finish_if<E: From<Refusal>>(
         self,
         judge: impl FnOnce() -> Result<(), E>,

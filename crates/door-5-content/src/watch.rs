@@ -4,8 +4,8 @@
 //! When a system call changes an object, the kernel reports the change before the system call returns. So [`Watch::drain`] receives the reports of
 //! all changes that were made before it was called. Each event gets a number. If the numbers of several inodes have the same low bits, these inodes
 //! share a slot. The slot contains the number of the last event about any of these inodes. An object's [`Version`] contains its file system and the
-//! number in its slot. The kernel reports removals, too, so a new object with the number of a removed inode has another version. The kernel also
-//! reports mounts, because a mount hides the object at the mount point. After a mount, every object has another version.
+//! number in its slot. The kernel reports removals, too, so a new object with the number of a removed inode has another version. The watch also
+//! notices mounts (`/proc/self/mountinfo`), because a mount hides the object at the mount point. After a mount, every object has another version.
 
 use crate::capable::no_help;
 use enfilade_access::Version;
@@ -123,7 +123,8 @@ impl Watch {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the kernel reports changes on the file system of a directory in this mount, from now on.
+    /// Asks the kernel, once for each mount, to report changes on the file system of a directory in this mount. Returns whether the kernel reports
+    /// them.
     pub(crate) fn follow(&self, mount: u64, directory: BorrowedFd<'_>) -> bool {
         let mut followed = self.followed();
         *followed.mounts.entry(mount).or_insert_with(|| {
@@ -164,7 +165,7 @@ impl Watch {
         self.last_of(inode) <= since
     }
 
-    /// Whether the kernel reports mounts.
+    /// Whether this watch notices mounts.
     pub(crate) fn reports_mounts(&self) -> bool {
         self.mounts.is_some()
     }
@@ -226,7 +227,7 @@ fn inode_of(event: &[u8]) -> Option<u64> {
     }
     let head = usize::from(u16::from_ne_bytes(*event.get(6..)?.first_chunk()?));
     let info = event.get(head..)?;
-    // The layout of the event: kind, a byte of padding, length; the id of the file system; length and kind of the handle.
+    // The layout of this part of the event: kind, a byte of padding, length; the id of the file system; length and kind of the handle.
     if info.first() != Some(&IS_FID) {
         return None;
     }
