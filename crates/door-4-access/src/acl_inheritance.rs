@@ -25,11 +25,11 @@ pub struct Inheritance {
     pub owner: Option<Owner>,
 }
 
-/// The ACL and owner of a new child of this directory. The creator becomes the owner. If the directory has no ACL, or the child inherits no entry,
-/// the child's ACL grants all rights to the creator, and no right to any other user.
+/// The ACL and owner of a new child of this directory. The creator becomes the owner. If the directory has no ACL that can be read, or the child
+/// inherits no entry, the child's ACL grants all rights to the creator, and no right to any other user.
 ///
 /// # Errors
-/// When the dialect cannot express the creator or an inherited entry.
+/// [`Refusal::NoAcl`] when the dialect cannot express the creator.
 pub fn inherited(
     parent: &Subject,
     dialect: AclDialect,
@@ -57,8 +57,8 @@ pub fn inherited(
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
-    // One entry of the directory becomes at most two entries of the child. If the child's list would get too long, the child's ACL grants all rights
-    // to the creator, and no right to any other user.
+    // One entry of the directory becomes at most two entries of the child. If the child's list would get too long, or the dialect cannot express one
+    // of its entries, the child's ACL grants all rights to the creator, and no right to any other user.
     let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
     let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
     Ok(Inheritance { acl, owner })

@@ -20,7 +20,7 @@ pub struct ApplicationAsk {
     /// The application.
     pub site: Site,
     /// The application for which the proxy asks. The host in a request can belong to another application, which this proxy does not serve. `None` if
-    /// no proxy asks.
+    /// the question does not come from such a proxy.
     pub only: Option<ApplicationName>,
     /// The method.
     pub method: Method,
@@ -41,7 +41,7 @@ pub struct ApplicationAsk {
 /// only place where an [`ApplicationPermit`] is made.
 ///
 /// # Errors
-/// A [`Refusal`], which names the roles that decided.
+/// A [`Refusal`]. If roles decided, the refusal names them.
 pub fn use_application(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -109,7 +109,8 @@ pub struct ApplicationUse {
     pub datastore: Option<DatastoreName>,
 }
 
-/// Decides like [`use_application`] whether a principal may use an application, but without a credential. The result is not a permit.
+/// Decides like [`use_application`] whether a principal may use an application, but without a credential. If everybody may make the request, the
+/// kinds of credentials do not matter. The result is not a permit.
 ///
 /// # Errors
 /// As [`use_application`].
@@ -147,9 +148,9 @@ impl<'c> ManyUses<'c> {
         ManyUses { view, now, memo, last: None }
     }
 
-    /// Decides like [`would_use`], but the kind of the principal's credential is not known. If the request reads a file of a datastore, returns the
-    /// datastore; in that case doors 3 and 4 must also permit reading this file. A refusal does not say which roles decided, because reading their
-    /// names takes longer than the decision.
+    /// Decides like [`would_use`], but does not check whether the application accepts the principal's kinds of credentials, because they are not
+    /// known. If the request reads a file of a datastore, returns the datastore; in that case doors 3 and 4 must also permit reading this file. A
+    /// refusal does not say which roles decided, because reading their names takes longer than the decision.
     ///
     /// # Errors
     /// As [`use_application`].

@@ -153,8 +153,8 @@ impl Subject {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// The key of the object's state, for a memo of data that is read from the object. After every change of the data, the object has another key.
-    /// Returns `None` if no state is known.
+    /// The key of the object's state, for a memo of the object's ACL or other extended attributes. After every change of these, the object has
+    /// another key. After a write to the content of a file, the key may be the same. Returns `None` if no state is known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }

@@ -34,7 +34,7 @@ pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bo
     descriptor.owner.is_some_and(|owner| matches(&owner, principal))
 }
 
-/// An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS.
+/// An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS that applies to the object.
 pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     let replaced =
         entries.iter().any(|ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY));

@@ -5,13 +5,13 @@
 //!   if the ACL of a file changes, the file gets another `AclId`.
 //! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
-//! - For a set of objects, which of these objects a principal sees. The key contains the states of the objects and the decision of the roles. One
-//!   lookup returns the results for all objects of the set.
+//! - For a set of objects, which of these objects a principal sees. The key contains the `SetId`, the states of the objects and the decision of the
+//!   roles. One lookup returns the results for all objects of the set.
 //! - The nodes of a path that have role assignments, and the application that has a host, at a revision of the facts.
-//! - The roles on a node or below it, and the nodes in a datastore on which a principal has a role. The key contains the revision of the facts,
-//!   whether the mirror is current, the user, the token if it has roles of its own, the reach, and the `SetId`. At one revision a user has one set of
-//!   groups, but the principal may be from an older revision. With the `SetId` in the key, the results for such a principal are not used for
-//!   principals of the newest revision.
+//! - The roles on a node or below it, whether a principal has any role in a datastore, and the nodes in a datastore on which a principal has a role.
+//!   The key contains the revision of the facts, whether the mirror is current, the user, the token if it has roles of its own, the reach, and the
+//!   `SetId`. At one revision a user has one set of groups, but the principal may be from an older revision. With the `SetId` in the key, the results
+//!   for such a principal are not used for principals of the newest revision.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;

@@ -166,9 +166,9 @@ impl AccessCheck<'_> {
         Err(self.refuse(ask, granted, wanted))
     }
 
-    /// Whether the ACL of the directory grants DELETE_CHILD, so that the ACL of the target need not grant DELETE (RFC 8881 §6.2.1.3.2). The roles on
-    /// the target's own path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also has to own
-    /// the target or the directory (POSIX.1-2024, `unlink` and `rename`).
+    /// Whether the roles and the ACL of the directory grant DELETE_CHILD, so that the ACL of the target need not grant DELETE (RFC 8881 §6.2.1.3.2).
+    /// The roles on the target's own path still have to grant DELETE. If the directory has no ACL and its mode has the sticky bit, the principal also
+    /// has to own the target or the directory (POSIX.1-2024, `unlink` and `rename`), unless the roles on the directory skip ACLs.
     pub(crate) fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
         let Some((directory, _)) = ask.path.split() else { return Ok(false) };
         let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
@@ -285,7 +285,7 @@ impl AccessCheck<'_> {
         Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))
     }
 
-    /// Everything that the ACL with this id grants; `None` if that ACL is not known.
+    /// Everything that the ACL with this id grants; `None` if the memo contains neither the result nor the ACL.
     pub(crate) fn granted_by_acl(&self, id: AclId) -> Option<AccessMask> {
         let evaluate = || self.memo.acl(id).map(|acl| evaluate::granted(&acl, self.principal));
         self.memo.granted(id, self.principal, evaluate)

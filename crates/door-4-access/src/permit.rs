@@ -31,8 +31,8 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes with this permit count as the changes of an administrator or of a user. They count as the changes of a user if the call is
-    /// about the user's own record and no role grants the privileges.
+    /// Whether changes with this permit count as the changes of an administrator or of a user. They count as the changes of a user if the call needs
+    /// no privileges, or if it is about the user's own record and no role grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -60,7 +60,7 @@ impl ApplicationPermit {
         self.signed_for.as_ref()
     }
 
-    /// The visitor's roles on the path; empty if everybody may make the request.
+    /// The visitor's roles on the path; empty without a visitor. If everybody may make the request, a visitor may have no roles, too.
     pub fn into_roles(self) -> Vec<Role> {
         self.roles
     }
@@ -85,8 +85,8 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that permitted the call. The rule, the domain, the project and the other user are stored, because door 4 may have to judge the call
-    /// again.
+    /// The rule that permitted the call. The rule, and the domain, the project and the user (`other`) that the call is about, are stored, because
+    /// door 4 may have to judge the call again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,

@@ -81,7 +81,7 @@ pub enum Refusal {
     /// The visitor has no role that permits the request to the application.
     #[error("{class} of {path} is not permitted: {decided_by}")]
     NotPermitted {
-        /// The class of the request's method.
+        /// What the request does on the path.
         class: MethodClass,
         /// The path of the request in the tree of paths on which roles are assigned.
         path: RolePath,

@@ -117,7 +117,7 @@ pub struct GivenRoles {
     pub roles: Vec<Role>,
     /// The node of the path on which the roles are assigned.
     pub node: String,
-    /// The names of the user or the groups.
+    /// The grantees in words: the user, the groups or the token.
     pub to: Vec<String>,
     /// The roles of a token that has roles of its own.
     pub of_token: Option<Box<GivenRoles>>,
@@ -268,7 +268,7 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
-/// Whether this assignment is from `acl.cfg`, and the content of the file is not known now.
+/// Whether this assignment is from `acl.cfg`, and its present content in the file is not known.
 pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
     let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
     matches!(key.who, Who::Named(_)) && refuses

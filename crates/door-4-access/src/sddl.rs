@@ -34,7 +34,7 @@ const SIDS: [(&str, &str); 26] = [
     ("SU", "S-1-5-6"),
     ("WD", "S-1-1-0"),
 ];
-/// `SY` is not in the table, because the same letters are also the name of a right.
+/// The system account of Windows. It is looked up together with the names in [`SIDS`].
 const SYSTEM: (&str, &str) = ("SY", "S-1-5-18");
 
 const TYPES: [(&str, AceType); 4] =

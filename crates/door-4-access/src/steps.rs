@@ -104,7 +104,7 @@ pub(crate) fn walk(view: &View<'_>, principal: &Principal, roles: &Resolved, tar
     steps
 }
 
-/// The names of the steps that refuse the rights in `missing` to the principal.
+/// The names of the steps that refuse the rights in `missing` to the principal. For each right, only the first step that refuses it is named.
 pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
     let mut left = missing;
     let mut names = Vec::new();

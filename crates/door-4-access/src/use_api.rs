@@ -12,7 +12,7 @@ use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
 /// Decides whether the visitor may make an API call. This is the only place where an [`ApiPermit`] is made. The identity permit must be valid at this
-/// moment. A rule that [is bounded](Rule::is_bounded) needs `facts`: without `facts`, such a rule refuses every manager.
+/// moment. A rule that [is bounded](Rule::is_bounded) needs `facts` and `about.changes`: without them, such a rule refuses every manager.
 ///
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
