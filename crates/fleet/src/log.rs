@@ -60,7 +60,7 @@ pub enum LogError {
         /// The last change of the store.
         store: Revision,
     },
-    /// The member left the fleet, or was expelled.
+    /// The machine is not a member: it never joined, left the fleet, or was expelled.
     #[error(
         "`{name}` is not a member of this fleet: it never joined, it left, or it was expelled. This machine refuses requests. To join again, run `enfilade fleet invite {name} FILE` on a member, and `enfilade fleet join FILE` on this machine with a new data directory"
     )]
@@ -109,7 +109,7 @@ pub enum LogError {
         /// The reason.
         why: String,
     },
-    /// An entry or the head cannot be read. A damaged entry is never skipped.
+    /// A record in etcd cannot be read, for example an entry or the head. A damaged entry is never skipped.
     #[error(
         "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Do not restore an old backup of etcd: revocations would be lost"
     )]
@@ -162,7 +162,7 @@ pub enum LogError {
     /// There are too many certificates.
     #[error("a fleet has at most 1,000 shared certificates: remove one with `enfilade certs remove --fleet`")]
     TooManyCertificates,
-    /// The changes are larger than an entry may be.
+    /// The changes are larger than an entry may be. Or a certificate or an answer to a challenge is too large.
     #[error(
         "the change has {bytes} bytes, and a change of a fleet has at most {} MiB; it was not made. Make several smaller changes, such as imports \
          of fewer records",
@@ -281,7 +281,7 @@ impl Log {
         self.member.as_deref()
     }
 
-    /// Begins an empty log after a change of the store. `state` is the digest of all records after this change.
+    /// Begins an empty log. `revision` is the newest change of the store, and `state` is the digest of all records after this change.
     ///
     /// # Errors
     /// When there is a log under the prefix already, or etcd does not answer.
@@ -298,7 +298,8 @@ impl Log {
     /// The end of the log. The answer contains every change that was acknowledged before the call.
     ///
     /// # Errors
-    /// When there is no log, the log is of another store or of a newer format, or etcd does not answer.
+    /// When there is no log, the log is of another store, or of a format that is newer or older than the formats of this program, or etcd does not
+    /// answer.
     pub async fn head(&self) -> Result<Head, LogError> {
         let found = self.etcd.read(self.head_key(), Vec::new(), 1).await?;
         self.head_of(found.first())
@@ -441,7 +442,7 @@ impl Log {
     }
 
     /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier
-    /// changes. If the changes of an entry are in parts, the result contains only this entry.
+    /// changes. If the changes of an entry are in parts, a call returns only this entry.
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
@@ -512,7 +513,7 @@ impl Log {
         let trimmed = Head { first: next, log_bytes: u64::try_from(log_bytes).unwrap_or(u64::MAX), ..head };
         let operations = vec![
             delete(self.entry_key(Revision(0)), self.entry_key(next)),
-            // After this transaction, no entry refers to these parts.
+            // These records name the parts of the deleted entries. `delete_unnamed_parts` deletes the parts later.
             delete(self.large_key(Revision(0)), self.large_key(next)),
             put(self.head_key(), trimmed.bytes()),
         ];

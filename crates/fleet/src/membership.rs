@@ -57,10 +57,10 @@ impl Log {
         Ok(!self.etcd().read(self.key("member", name), Vec::new(), 1).await?.is_empty())
     }
 
-    /// Makes the first member of a new log. It becomes the files member.
+    /// Makes the first member of a new log. This member becomes the files member.
     ///
     /// # Errors
-    /// When etcd does not answer, or the fleet has another member already.
+    /// [`LogError::NotMember`] if another machine became the first member; or when etcd does not answer.
     pub async fn admit_first(&self, name: &str, joined: i64) -> Result<(), LogError> {
         let files = self.files_key();
         let operations = vec![
@@ -135,7 +135,7 @@ impl Log {
     }
 
     /// Raises the format of the log to the newest format that this program reads, if all registered processes can read this format. Returns the
-    /// previous format. If a process with an older program registers at the same time, this process gets no proof after the format was raised.
+    /// previous format. If a process with an older program registers at the same time, the older program gets no proof after the format was raised.
     ///
     /// # Errors
     /// [`LogError::OldPrograms`], [`LogError::NotMember`], or when etcd does not answer.
@@ -183,8 +183,9 @@ impl Log {
         Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// Makes the member `name` the files member instead of `before`. `None` means no member. Between two files members there must be a time without a
-    /// files member, so that all earlier proofs end. This time is Δ and a tenth of Δ ([`Log::delta`]).
+    /// Makes the member `name` the files member instead of `before`. `None` means no member. To move the files to another member, the caller first
+    /// makes no member the files member, then waits until all earlier proofs have ended (Δ and a tenth of Δ, [`Log::delta`]), and then makes the
+    /// other member the files member.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no member `name`, [`LogError::FilesMoved`] if `before` is not the files member, or when etcd does not
@@ -204,7 +205,7 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. From now on, its processes get no proof. Other members delete their registrations, as for all
+    /// Takes the right to register from a member. From now on, its processes get no new proof. Other members delete their registrations, as for all
     /// processes without a beat (rules 7 and 8). Until a registration is deleted, acknowledgements still wait for its process (rule 5 of
     /// docs/fleet-protocol.md).
     ///
@@ -219,7 +220,7 @@ impl Log {
         Ok(())
     }
 
-    /// Deletes the log and all records about the members.
+    /// Deletes everything of the fleet in etcd: the log, the members, the shared keys and the shared certificates.
     ///
     /// # Errors
     /// When etcd does not answer.

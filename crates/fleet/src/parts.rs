@@ -23,7 +23,8 @@ use std::collections::BTreeSet;
 
 /// How long etcd keeps `staging/<id>` if the author does not renew its lease, in seconds.
 const STAGING_SECONDS: i64 = 60;
-/// The number of parts that are written before the lease is renewed. Writing a part takes at most [`TRIES`] calls of 1 s.
+/// The number of parts that are written before the lease is renewed. Writing a part takes at most [`TRIES`] calls of 1 s, so the lease is renewed
+/// before it ends.
 const RENEW_EVERY: usize = 8;
 /// How many times a part is sent.
 const TRIES: u32 = 5;

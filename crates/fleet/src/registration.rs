@@ -8,8 +8,8 @@
 //! applied/<id>    the number of the last change that the process has applied, with the same lease
 //! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
 //! reads/<id>      the newest format that the process reads, with the same lease
-//! about/<id>      version, host and process number, for people, with the same lease
-//! following       the id of the process that follows the edited files, with its lease
+//! about/<id>      version, host, process number, and the address and certificate for other members, with the same lease
+//! files/following the id of the process that follows the edited files, with its lease
 //! ```
 
 use crate::entry::{Entry, Stored};
@@ -135,7 +135,8 @@ impl Log {
     /// process.
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::Taken`] if another process has a beat with this id.
+    /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::OtherDelta`] if the fleet has another Δ,
+    /// [`LogError::Taken`] if another process has a beat with this id.
     pub(crate) async fn register(
         &self,
         process: &Process,

@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 /// The speeds of the clocks of two machines differ by at most one part in this number.
 pub(crate) const DRIFT: u32 = 1_000;
-/// The size of the largest change that may use the disk space reserved for the records of edited files, in bytes.
+/// The size of the largest change that may use the disk space reserved for the records of edited files, in bytes. Larger changes are applied in a
+/// separate thread.
 const SMALL_BYTES_MAX: usize = 1 << 20;
 /// How often the reports in etcd are read while a change is not acknowledged. Usually a report arrives sooner over a connection or a watch.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -207,7 +208,8 @@ impl Replica {
             let takes = change.writes().all(|(_, _, value)| value.is_none());
             let effect = if takes { Effect::Takes } else { Effect::Gives };
             let bytes = bytes_of(change);
-            // A small change that follows an edited file may use all free space, so it is always made.
+            // A small change that comes from an edited file may use the space that is reserved for these changes. A large change may not: it counts
+            // as the change of an administrator.
             let requester =
                 if bytes > SMALL_BYTES_MAX { Requester::Administrator } else { change.requester() };
             self.store.has_room_for(requester, effect, bytes as u64)?;
@@ -377,7 +379,7 @@ fn after(change: &Change, number: Revision) -> Change {
     change
 }
 
-/// The error for a change that was not made because this member is not current.
+/// The error for a change that was not made.
 fn refused(why: ReplicaError) -> CommitError {
     match why {
         ReplicaError::Store(why) => why.into(),

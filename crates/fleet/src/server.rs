@@ -51,7 +51,7 @@ struct Order {
 pub struct Numbers {
     /// The age of the proof, in milliseconds; `None` if there is no proof.
     pub proof_millis: Option<u64>,
-    /// The number of changes of the log that were not applied here when etcd answered the last question.
+    /// The number of changes up to the newest known end of the log that are not applied here.
     pub behind: u64,
     /// The number of reads that got no facts because there was no proof.
     pub refused: u64,
@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// The proof: the time at which the member asked for the head that it has applied, in milliseconds of its clock. The member has every change that
-    /// was committed before this time. 0 if the member was never current, or has ended.
+    /// was committed before this time. 0 before the first proof, and after this process has ended its registration.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Ends the membership of this process. From now on the process shows no facts, and no member waits for it.
+    /// Ends the registration of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
         // Without a sender of orders, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -329,7 +329,7 @@ struct Follower {
     incarnation: Option<[u8; 16]>,
     /// The last change that this process has reported to etcd as applied.
     reported: Revision,
-    /// Whether etcd has the record `following` of this process.
+    /// Whether etcd has the record `files/following` of this process.
     said_files: bool,
     /// The digest of keys that this process has reported to etcd.
     said_keys: Option<KeysDigest>,
@@ -387,7 +387,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reports to all other processes which change this process has applied. If an author is not connected, also writes the report to etcd at once.
+    /// Reports to all connected processes which change this process has applied. If an author is not connected, also writes the report to etcd.
     async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
         self.direct.tell(self.replica.applied());
         let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);
@@ -535,7 +535,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Deletes the registrations of processes without a beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes.
+    /// Deletes the registrations of processes without a beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes, in milliseconds.
     async fn reap(&mut self, delta: u64) -> Result<(), ReplicaError> {
         let (found, delta) = (self.replica.log().silent().await?, delta.max(self.state.delta));
         // The clock is read after the answer. So a beat that is missing in the answer vanished before this time.

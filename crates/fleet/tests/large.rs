@@ -79,7 +79,7 @@ fn a_large_change_is_applied_by_all() {
     wait_until("the parts are deleted", || keys(&server, "part").is_empty());
     assert_eq!(keys(&server, "large"), Vec::<String>::new());
     add_one(&late).unwrap();
-    // These are later entries of the same members, which were not trimmed.
+    // These are the entries of the two later changes, which were not trimmed.
     assert_eq!(runtime.block_on(log.after(Revision(2))).unwrap().len(), 2);
 }
 

@@ -36,7 +36,7 @@ fn relay_to(server: &Server) -> Relay {
     Relay::to(server.address().trim_start_matches("http://"))
 }
 
-/// A new member that joins directly, and then follows the log through this connection.
+/// A new member that joins through its own connection to etcd, and then follows the log through the connection of `log`.
 fn admit(server: &Server, name: &str, store: Arc<Memory>, log: Log) -> Member {
     server.admit("/house", STORE, name);
     process(name, store, log)
@@ -70,7 +70,7 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let members: Vec<Member> = (0..MEMBERS).map(start).collect();
     let ends = Instant::now() + Duration::from_secs(seconds);
     let is_over = || Instant::now() >= ends;
-    // The greatest number of the facts that was acknowledged.
+    // The greatest value of the number in the facts that was acknowledged.
     let acknowledged = AtomicU64::new(0);
     let [grants, prevented, changes, unknown] = [const { AtomicU64::new(0) }; 4];
     std::thread::scope(|scope| {
