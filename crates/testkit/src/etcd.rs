@@ -23,7 +23,7 @@ pub struct Etcd {
 
 /// The files for mutual TLS with etcd, in PEM. The certificate of the machine is for 127.0.0.1.
 pub struct TlsFiles<'a> {
-    /// The certificate of the authority of etcd and of its clients.
+    /// The certificate of the authority that signed the certificates of etcd and of its clients.
     pub ca: &'a Path,
     /// The certificate of the machine, which `etcdctl` uses, too.
     pub certificate: &'a Path,

@@ -14,7 +14,7 @@
 //! ask alice@local read /docs/a.txt -> permit
 //! ask bob@local read /docs/a.txt -> AC01
 //! ```
-//! A path is in the datastore that was named last. Every line `ask` makes a request to the real passage, on real files.
+//! The path of a file or directory is in the datastore that was named last. Every line `ask` makes a request to the real passage, on real files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
 

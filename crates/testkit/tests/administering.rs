@@ -1,4 +1,4 @@
-//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege to change the user's own record, and lent
+//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege for a call about the user's own record. Lent
 //! credentials may make fewer calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]

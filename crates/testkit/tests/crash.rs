@@ -216,7 +216,7 @@ fn status(pid: u32, field: &str) -> String {
 fn start(verb: &str, place: &Path) -> Child {
     let _ = std::fs::remove_file(place.join("said"));
     for name in ["locks", "tmp"] {
-        // A killed worker leaves files, and a later worker may have the same process id.
+        // A killed worker leaves files in these directories. The next worker may have the same process id, and would use the same names.
         let _ = std::fs::remove_dir_all(place.join(name));
         std::fs::create_dir_all(place.join(name)).unwrap();
     }
@@ -333,7 +333,7 @@ fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&st
             assert!(now["to/a"] == "new a" && now["to/deep/b"] == "new b", "{told}");
             assert!(!now.contains_key("from") || now["from/old/c"] == "old c", "{told}");
         }
-        // The copy lacks a member, but the answer reported it as incomplete.
+        // The copy is incomplete, and the answer reported this.
         ("copy-tree-over-tree", Some(code)) if code != "done" && now != *before && now != *after => {
             let has_sources = before
                 .iter()
@@ -369,7 +369,7 @@ fn whatever_call_is_the_last_or_fails_nothing_is_there_by_half() {
         let before = {
             plant(&place.join("main"));
             let mut before = tree(&place.join("main"));
-            // The worker moves the tree to the trash before it is stopped.
+            // For `restore-tree`, the worker moves the tree `from` to the trash before it stops itself.
             before.retain(|name, _| verb != "restore-tree" || !name.starts_with("from"));
             before
         };

@@ -8,7 +8,7 @@ use enfilade_testkit::second_reader::{self, Datastores};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The result of the server's reader: the valid datastores, and the names of the broken ones.
+/// The result of the server's reader: the valid datastores, and the broken sections by name. A line outside of any section has the form `line N`.
 fn ours(text: &str) -> (Datastores, Vec<String>) {
     let parsed = section_config::parse(text.as_bytes());
     let (mut stand, mut broken) = (Datastores::new(), Vec::new());
@@ -173,7 +173,8 @@ proptest! {
         prop_assert_eq!(String::from_utf8(again).unwrap(), by_us);
     }
 
-    /// The server reads every file that the strict reader accepts, with the same result.
+    /// The server reads every file that the strict reader accepts, with the same result. Sections with the same name are an exception: the server
+    /// rejects all of them.
     #[test]
     fn no_line_means_one_thing_here_and_another_there(lines in prop::collection::vec(
         prop::sample::select(vec![

@@ -294,7 +294,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a domain is deleted" => {
             admin::set_domain(&ctx, &world.domain.0, false).unwrap();
-            // The records of the domain still exist, but do not count any more.
+            // The records in the deleted domain still exist, but do not count any more.
             admin::delete::<Domain>(&ctx, &world.domain.1).unwrap();
             ("in person", &[], None)
         }

@@ -363,7 +363,7 @@ impl Model {
                             process.index
                         }
                         Some((at_store, _, _)) if at_store == store => Some((store, revision, facts.revoked)),
-                        // The index is rebuilt from a scan of the table.
+                        // The index must be rebuilt from a scan of the table. With rule 4, the scan detects the lost record, and the check fails.
                         _ if world.lost && facts.revoked && self.keeps(Rule::VerifiedWhole) => {
                             process.step = Step::Idle;
                             None

@@ -87,7 +87,7 @@ fn mutated(dice: &mut Dice, bytes: &[u8], others: &[&[u8]]) -> Vec<u8> {
             4 => text.extend(std::iter::repeat_n(b'=', 1 + dice.roll(3))),
             5 => text.truncate(at),
             6 if at < text.len() => text[at] = text[at].to_ascii_uppercase(),
-            // The low bits of the last letter are unused for most lengths.
+            // For most lengths, the low bits of the last letter are unused. So another last letter can stand for the same bytes.
             7 => *text.last_mut().unwrap_or(&mut 0) = letter,
             8 => {
                 let other = others[dice.roll(others.len())];

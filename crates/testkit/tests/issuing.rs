@@ -313,7 +313,7 @@ async fn a_session_is_issued_for_no_more_than_its_basis() {
 fn a_token_is_valid_from_a_little_before_its_second_of_issue() {
     let world = World::new();
     let token = world.token(world.ann.1, Scope::Unscoped, Methods::PASSWORD, None);
-    // A refusal is not remembered. The last case is about a remembered verdict.
+    // A refusal is not remembered, so it has no effect on the next case. In the last case, the memo contains the permit of the cases before.
     for (early, expected) in [
         (CLOCK_SKEW_SECONDS + 100, "ID26"),
         (CLOCK_SKEW_SECONDS + 1, "ID26"),
@@ -507,7 +507,7 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     let goes_on: Vec<bool> =
         calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
     assert_eq!(goes_on, [true, true, false, true, false]);
-    // If the user gets a role that permits more, the result of the call would differ, too.
+    // If the user gets a role that permits more, the result of the call would differ, too. So the call may not go on.
     world.house.clock.advance_seconds(60);
     let mut visit = world.session(in_project, Methods::PASSWORD, None);
     let permit = visit.use_api(rule("get_project"), &About { project, ..About::default() }).unwrap();

@@ -37,7 +37,8 @@ fn limit(service: ServiceId, n: usize, owner: LimitOwner) -> NewLimit {
     NewLimit { service, region: None, resource: format!("r{n}"), owner, value: 5, description: None }
 }
 
-/// The reads of a request for `n` limits, in a store with `stored` registered limits and `stored` limits of the project, and for `n` registered limits.
+/// The reads of three requests: for `n` limits of a project with `stored` limits, for `n` limits of its domain, and for `n` more registered limits.
+/// The store has `stored + n` registered limits.
 fn reads(model: LimitModel, stored: usize, n: usize) -> [u64; 3] {
     let world = World { facts: CountedFacts::new(), model };
     let ctx = world.ctx();

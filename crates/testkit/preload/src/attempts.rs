@@ -1,8 +1,8 @@
 //! Attempts operations inside a running server that the server must not be able to perform.
 //!
-//! - The environment variable `ATTEMPTS` names a file with one attempt in each line. When the server accepts its next connection, the library makes
-//!   all attempts. For each attempt the library writes a line to the file with the same name and the additional ending `.done`: `ok`, or the number
-//!   of the error.
+//! - The environment variable `ATTEMPTS` names a file with one attempt in each line. When the server accepts its next connection, the library removes
+//!   the file and makes all attempts. For each attempt the library writes a line to the file with the same name and the additional ending `.done`:
+//!   `ok`, the number of the error, or `unknown` if the line names no attempt.
 
 use super::real;
 use libc::{c_int, c_void, sockaddr, socklen_t};
@@ -47,7 +47,7 @@ fn attempt(line: &str) -> String {
     }
 }
 
-/// Makes one attempt. A negative result means that the attempt failed, and `errno` contains the reason.
+/// Makes one attempt. A negative result means that the attempt failed, and `errno` contains the reason. `None` means that the line names no attempt.
 fn tried(what: &str, on: &str) -> Option<libc::c_long> {
     let path = CString::new(on).ok()?;
     let number = on.parse::<libc::c_long>();
@@ -107,7 +107,7 @@ fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
     })
 }
 
-/// Maps a new page. Returns its address.
+/// Maps a new page. Returns its address, or -1 if the kernel refuses the map.
 fn mapped(protection: c_int) -> libc::c_long {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: this is a new mapping, so nothing else is at its address.

@@ -1,12 +1,12 @@
-//! A library that is loaded before the C library (`LD_PRELOAD`). It counts the operations of a program on regular files: writes, syncs, truncations,
-//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: the operation fails with an error
-//! or writes half of its bytes, or the program is killed. Environment variables select the fault:
+//! A library that is loaded before the C library (`LD_PRELOAD`). It counts operations of a program: writes, syncs, truncations and maps of regular
+//! files, and renames, links and removals of any path. Only calls of functions of the C library are counted. At the N-th operation it injects a
+//! fault: the operation fails with an error or writes half of its bytes, or the program is killed. Environment variables select the fault:
 //!
 //! - `FAULT_AT`: the number N of the operation, from 1.
-//! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
+//! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes or parts; other operations fail with EIO), `kill-before` or
 //!   `kill-after`.
-//! - `FAULT_MARK`: a file that is created when the fault happens. If the file is missing after a run, the program made fewer than N operations, and
-//!   the test has tried all of them.
+//! - `FAULT_MARK`: a file that is created when the fault happens. If the file is missing after a run, the program made fewer than N operations. So
+//!   the test need not try larger numbers.
 
 pub mod attempts;
 pub mod clock;
@@ -50,7 +50,8 @@ fn plan() -> Option<&'static Plan> {
     .as_ref()
 }
 
-/// Counts one call, and then makes the call or injects the planned fault.
+/// Makes a call, or injects the planned fault if this is the N-th counted call. Calls are counted only if `is_counted`. `failed` is the result of a
+/// call that fails.
 fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }

@@ -1,6 +1,5 @@
-//! Families of calls of Identity v3. The first families are limits, policies, endpoint filters, configurations of domains, projects that act as
-//! domains, and federation. The catalog depends on records of these first families. No decision of the server depends on them. Further families are
-//! role implications, OAuth, and options of users. Requests go to the HTTP face in process.
+//! Groups of calls of Identity v3 that belong together, such as limits, policies, endpoint filters, federation, role implications and OAuth. Each
+//! module tests one group. Most tests send requests to the HTTP face in process. The others import records.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

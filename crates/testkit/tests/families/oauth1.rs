@@ -53,7 +53,7 @@ impl Signer {
         }
     }
 
-    /// The header of a POST request.
+    /// The header `Authorization` of the POST request.
     fn header(&self, path: &str) -> String {
         let mut parameters = BTreeMap::from([
             ("oauth_consumer_key", self.consumer.0.clone()),

@@ -195,7 +195,7 @@ pub(crate) fn endpoint(service: &str, interface: &str, region: Value) -> Value {
 }
 
 /// Two services. The first has the endpoints `public` in the region `east` and `admins` in the region `inner`, which is in `east`. The second has the
-/// endpoint `other`, which is in no region.
+/// endpoint `other-one`, which is in no region.
 #[rustfmt::skip]
 pub(crate) fn catalog() -> Vec<Row> {
     let inner = json!({ "region": { "parent_region_id": "east" } });

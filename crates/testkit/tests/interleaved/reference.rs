@@ -303,7 +303,7 @@ impl Tree {
         (outcome, after)
     }
 
-    /// Deletes a tree as far as the actor may. Returns whether the entry itself stays; adds the members that the response must name to `left`.
+    /// Deletes a tree as far as the actor may. Returns whether the entry itself stays. Adds to `left` the members that the response must name.
     fn delete(&mut self, path: &str, by: Actor, left: &mut BTreeSet<String>) -> bool {
         let children: Vec<String> = self.children(path).cloned().collect();
         let mut stays = false;

@@ -1,6 +1,6 @@
-//! Delegation, on the HTTP face. A user with a lent credential derives chains of five and more credentials. The user calls every route of Identity v3
-//! and of the Proxmox API with random values. After each change, no right, account or credential may exceed the rights that were lent first. After
-//! the first lent credential has ended, no derived credential may work.
+//! Delegation, on the HTTP face. A user with a lent credential derives chains of three and more credentials. The user calls every route of the
+//! Identity API and of the Proxmox API with random values. After each change, no right, account or credential may exceed the rights that were lent
+//! first. After the first lent credential has ended, no derived credential may work.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -41,7 +41,7 @@ async fn episode(world: &mut World, dice: &mut Dice, steps: u64, tally: &mut Tal
     let mut asked = 0;
     let mut went = Ok(());
     while asked < steps && went.is_ok() && world.is_whole() {
-        // Revocations have a resolution of one second.
+        // Revocations have a resolution of one second, so the clock advances before each step.
         world.house.clock.advance_seconds(2);
         went = holder.step(world, dice).await;
         asked += 1;

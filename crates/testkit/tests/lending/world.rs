@@ -235,7 +235,7 @@ impl World {
         is_mallorys || is_lent
     }
 
-    /// Whether the records of the model still exist. They may not exist any more, because an administrator may delete a project with all its records.
+    /// Whether the three projects still exist and are enabled. A session with the role `admin` may delete or disable them.
     pub(crate) fn is_whole(&self) -> bool {
         let projects = [self.a, self.b, self.m];
         let is_there = |id: &ProjectId| self.house.facts().read(|view| view.get::<Project>(id)).unwrap();
@@ -308,7 +308,7 @@ impl World {
                 return Err(format!("a key that is more than was lent: {blob:?}"));
             }
         }
-        // An owner may change an older credential, and the lent credential may delete itself.
+        // Mallory may change Mallory's own credentials, and the lent credential may delete itself.
         let is_first = |id: &CredentialId| matches!(&self.ends, Ends::Credential(first) if first == id);
         let is_api = |row: &Credential| self.first == First::ApiToken && row.name.as_str() == "lent";
         for (id, row) in &before.credentials {

@@ -42,7 +42,7 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.wait(1);
     world.login(&both, &passcode).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
-    // The number of wrong passcodes is limited for ten minutes.
+    // The number of wrong passcodes in ten minutes is limited. So the test waits ten minutes, until the earlier failures do not count.
     world.wait(20);
     for (steps, is_accepted) in [(-2, false), (1, false), (-1, true), (0, true)] {
         let answer = world.login(&both, &world.passcode(steps)).await;

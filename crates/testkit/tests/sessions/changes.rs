@@ -266,7 +266,7 @@ impl World {
             }
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
-                // The records of the domain are deleted later, or not at all.
+                // The records in the deleted domain are deleted later, or not at all.
                 admin::delete::<Domain>(&ctx, &self.domains[GUESTS].1).unwrap();
                 // The domain was disabled before it was deleted, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));

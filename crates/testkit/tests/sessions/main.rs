@@ -45,11 +45,11 @@ struct World {
     user_enabled: [bool; USERS],
     domain_enabled: [bool; 3],
     project_enabled: [bool; PROJECTS],
-    /// Existing groups.
+    /// The groups; `None` for a group that does not exist at present.
     groups: [Option<Group>; 3],
-    /// Members of groups.
+    /// Each user in a group: the index of the group, and the index of the user.
     members: BTreeSet<(usize, usize)>,
-    /// Groups in groups.
+    /// Each group in a group: the index of the inner group, and the index of the outer group.
     nested: BTreeSet<(usize, usize)>,
     implied: BTreeSet<(usize, usize)>,
     grants: BTreeSet<(Holder, Where, usize)>,
