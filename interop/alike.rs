@@ -5,7 +5,8 @@
 use crate::curl::curl;
 use crate::server::{Server, write_acl};
 
-/// A request (method, path, headers and body), and the expected status. `{f}` stands for the name of a file, `{d}` for the name of a directory.
+/// A request (method, path, headers and body), and the expected status. `{f}` stands for the name of a file, `{d}` for the name of a directory, and
+/// `{s}` for the name of a state in [`STATES`].
 struct Row {
     method: &'static str,
     path: &'static str,

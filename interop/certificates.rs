@@ -382,7 +382,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                     there.lock().unwrap().insert(own, ());
                 }
             }
-            // In the campaign every change is followed by a reload.
+            // In the campaign every change is followed by a reload, and in the test every tenth change.
             if changes > 500 || n % 10 == 9 {
                 crate::signals::signal("HUP", server.pid());
             }

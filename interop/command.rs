@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The kinds of failures of a write, sync or rename (`crates/testkit/preload`). The kinds that find most defects come first.
+/// The kinds of failures of an operation on a file (`crates/testkit/preload`). The kinds that find most defects come first, because some tests use
+/// only the first kinds.
 pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
 
 /// The kind of failure, the number of the call that fails, and a file that is created at the failure.

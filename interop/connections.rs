@@ -154,7 +154,7 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
     drop((held, more, rest));
 }
 
-/// The log names a load balancer that does not send the required header. It has no line for each connection.
+/// The log names a load balancer that does not send the required header. The log does not have a line for each connection.
 #[test]
 fn a_missing_proxy_header_is_logged_and_counted() {
     let server = Server::start_with(&[("ENFILADE_TLS__PROXY_FROM", "127.0.0.1")]);
@@ -174,7 +174,7 @@ fn a_missing_proxy_header_is_logged_and_counted() {
     until("the log", &server, || server.log().matches(told).count() == 2);
 }
 
-/// The log names a load balancer that sends the header although the server does not expect the header. It has no line for each connection.
+/// The log names a load balancer that sends the header although the server does not expect it. The log does not have a line for each connection.
 #[test]
 fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
     let server = Server::start();

@@ -48,7 +48,7 @@ fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
     assert_eq!(explain(&server, &["admin@local", "main", "/", "read"]).as_deref(), Some("datastore DS02"));
 }
 
-/// The last step of an explanation. It says what to do next.
+/// The next step that an explanation proposes: the field `next` of the last door that refuses.
 fn next(server: &Server, arguments: &[&str]) -> String {
     let output = server.cli_output(&[&["explain"], arguments].concat(), "");
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -165,7 +165,7 @@ exec chroot --userspec=65532:65532 --groups= "$0" /usr/bin/enfilade "$@""#;
             None => self.in_layer(&["serve"]),
             Some((podman, name)) => {
                 let mut command = podman.run(&CLOSED);
-                // Podman supports the health check of an image only in images of Docker's format.
+                // Podman reads the health check of an image only from an image in Docker's format. So the command names the check.
                 command.args([
                     "--name",
                     NAME,
@@ -247,7 +247,7 @@ fn a_server_runs_from_the_image_with_a_read_only_root() {
     unpack(&parts(&place.join("layout")).1, &place.join("layer"));
     container.serves();
 
-    // The first container and its image must exist until the archive is loaded.
+    // The archive is in the directory of the first container, so this container is dropped only after the archive is loaded.
     let first = container;
     let mut container = Container::new();
     if let Err(why) = container.load(&archive) {

@@ -37,7 +37,7 @@ fn three_commands_protect_an_application_behind_nginx() {
         why(&unknown)
     );
     server.cli(&[&create[..], &["--user", "alice@local"]].concat());
-    // 2. Without the option, the refusal names it. A user that the machine does not have is refused, and nothing changes.
+    // 2. Without `--enable`, the refusal names this option. A user that the machine does not have is refused, and nothing changes.
     let off = integrate(&[]);
     assert!(!off.status.success() && why(&off).contains("--enable"), "{}", why(&off));
     let before = std::fs::read_to_string(server.data().join("enfilade.toml")).unwrap();
@@ -56,7 +56,7 @@ fn three_commands_protect_an_application_behind_nginx() {
     let after = std::fs::read_to_string(server.data().join("enfilade.toml")).unwrap();
     let lines = format!("[decisions]\nlisten = \"unix:{socket}\"\nusers = [\"{user}\"]\n");
     assert!(after.contains(&lines) && after.replacen(&lines, "[decisions]\n", 1) == before, "{after}");
-    // Again, the command finds the settings, and changes nothing. Another user is refused with the next step.
+    // A second call finds the settings and changes nothing. A call for another user is refused, and the error names the next step.
     assert!(integrate(&["--enable", "--proxy-user", &user]).status.success());
     let other = integrate(&["--enable", "--proxy-user", "daemon"]);
     assert!(!other.status.success() && why(&other).contains("to the list `users`"), "{}", why(&other));

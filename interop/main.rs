@@ -1,4 +1,4 @@
-//! Tests with real clients and the real binary, over TLS on loopback: rclone, curl and proxmoxer.
+//! Tests with the real binary and real clients, such as rclone, curl and proxmoxer. Most requests use TLS on loopback.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]

@@ -246,7 +246,7 @@ fn cloud() -> Cloud {
     Cloud { server, client, admin, domain, project, user, leaver, group, role, blob, actors }
 }
 
-/// The records that a call concerns, by its path.
+/// Whether a call concerns the domain, the project or the user of the test, by its path.
 struct About {
     domain: bool,
     project: bool,

@@ -33,7 +33,7 @@ pub(crate) fn change() -> Change {
     Change::requested_by(Requester::Administrator, audit)
 }
 
-/// Fills the store with records of ids that do not exist. The last records are small.
+/// Fills the store with records of users that do not exist. The last records are small.
 pub(crate) fn fill(lmdb: &Lmdb) {
     let mut n = 0_u128;
     for bytes in [60_000, 4_000, 100] {

@@ -77,7 +77,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     let token = server.add_token("ann@tenant!laptop");
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
 
-    // After a right is removed, the next request on every face is refused.
+    // After a right is removed, the next request of the session is refused, and the session stays invalid when the right is given again.
     let refused = |what: &str| assert!([401, 403, 404].contains(&dav(&PROPFIND_0)), "{what}");
     let gives = |path: &str| assert_eq!(api.call(&admin, "PUT", path, &Value::Null).0, 204);
     for path in [&role, &in_group] {

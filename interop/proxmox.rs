@@ -104,7 +104,7 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     let token = format!("bob@local!own:{}", made["data"]["value"].as_str().unwrap());
     assert_eq!(call("bob@local/token/own", &[]).status, 200);
     assert_eq!(call("bob@local", &[]).status, 200);
-    // A token cannot administer its owner. A user cannot administer another user, and cannot change its own user entry.
+    // A token cannot administer its owner. A user can neither administer another user nor change or delete the user's own entry.
     let by_token =
         |path: &str, method: &str| curl(&server, &token, &format!("{users}/{path}"), &["-X", method]).status;
     assert_eq!((by_token("bob@local/token/other", "POST"), by_token("bob@local", "GET")), (403, 403));

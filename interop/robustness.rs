@@ -1,4 +1,4 @@
-//! Input of attackers and broken clients. Each request is answered with a 4xx status, the server continues, and no file outside the root is used.
+//! Input of attackers and broken clients. Malformed requests get a 4xx status, the server continues, and no file outside the root is used.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};

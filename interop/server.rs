@@ -98,7 +98,7 @@ impl Server {
         Self::told(scratch, child, &told)
     }
 
-    /// Starts a server of another program, whose data directory is `data` in this directory.
+    /// Starts another program as a server. Its data directory is `data` in this directory.
     pub(crate) fn start_program(program: &str, scratch: Scratch, environment: &[(&str, &str)]) -> Self {
         let of_binary = serving(&scratch.path().join("data"), environment);
         let mut command = Command::new(program);

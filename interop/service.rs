@@ -53,7 +53,7 @@ fn setup_starts_the_service_of_the_package_and_a_client_uses_it() {
     assert!(started.status.success(), "{}", both(&started));
     let booted = Booted { podman };
     wait_until(Duration::from_secs(60), "systemd has started", || {
-        // In a container, a unit of Debian may fail.
+        // In a container, a unit of Debian may fail. The state is then `degraded`.
         ["running\n", "degraded\n"].contains(&both(&booted.exec("systemctl is-system-running")).as_str())
     });
 

@@ -126,7 +126,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     write("list", "a.pem\nb.pem\n");
     until_metrics(0, 0);
     // If a file changed shortly before the start, the server reads the file again together with the list. The key of the file is in memory only after
-    // the next handshake.
+    // the next handshake. So the test makes a handshake before it removes the key file.
     assert_eq!(answers("a.example"), "a");
     // The key file `a.key` is removed, and restored later.
     std::fs::remove_file(place.join("a.key")).unwrap();

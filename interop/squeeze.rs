@@ -234,7 +234,7 @@ fn of_xml(world: &World) {
             world.ask(8, "PROPFIND", "/dav/main/", &format!("Depth: {depth}\r\n"), &body);
         }
     }
-    // The answer would declare the namespace on each element of a value.
+    // A server without a limit would declare the long namespace on each of the elements of the value in its answer.
     let elements = "<x:a/><b/>".repeat(5_000);
     let inner = |quotes: &str| format!("<y xmlns:x='{quotes}'>{elements}</y>");
     for quotes in ["\"".repeat(8_000), "\"".repeat(1000)] {

@@ -177,7 +177,7 @@ fn fast_half(times: &[f64]) -> f64 {
 
 /// The reasons why an entry cannot be seen. The first reason is the reference for the others.
 const NOT_THERE: [&str; 4] = ["gone", "none", "hide", "hurt"];
-/// The requests about an entry that cannot be seen: the method, and a suffix of the path.
+/// The requests about an entry that cannot be seen: the method, and an additional header.
 const OF_NOTHING: [(&str, &str); 5] = [
     ("GET", ""),
     ("PROPFIND", "Depth: 0\r\n"),

@@ -55,7 +55,7 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
         [line.as_slice(), more].concat()
     };
     let tried = &server.cli(&args(&["--dry-run"]))[0];
-    // All objects change, except the protected directory and the ten directories and files below it.
+    // All objects change, except the protected directory, and the ten directories and ten files below it.
     assert_eq!(
         (&tried["changed"], &tried["protected"]),
         (&Value::from(94 - 21), &serde_json::json!(["tree/d2"]))

@@ -278,7 +278,8 @@ impl House {
         name
     }
 
-    /// The content of a directory of `main`, as text. It has a line for each entry: the entry's length, its content, and the length of its ACL.
+    /// The content of a directory of `main`, as text, with a line for each entry: its path, the length of its ACL, and for a file also the length and
+    /// a digest of its content.
     pub(super) fn tree(&self, directory: &str) -> String {
         let mut text = String::new();
         walk(&self.root().join(directory), "", &mut text);

@@ -266,7 +266,8 @@ fn victim_token(world: &mut World) -> String {
     token
 }
 
-/// Every call that changes something, by every caller. Each request uses records that were created for it.
+/// Every call that changes something, by every caller. The records that a request uses are created for it, or are left by a refused request with the
+/// same method and path.
 fn changes(world: &mut World) {
     for (method, path, body) in CHANGES {
         let group = path.split('/').nth(1).unwrap_or_default();

@@ -282,7 +282,7 @@ fn without_samples(text: &str) -> String {
     text.lines().filter(|line| line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Seconds since the epoch.
+/// Parses a time. Returns the seconds since the epoch.
 fn seconds(text: &str, form: Form) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();

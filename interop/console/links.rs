@@ -393,7 +393,7 @@ fn people_make_and_end_links_in_the_console() {
     assert_eq!(create(&bob, "shared/", &[]).status, 200);
     assert_eq!(create(&bob, "shared/", &[("drop", "yes")]).status, 403);
     assert_eq!(create(&bob, "shared/veiled.txt", &[]).status, 404);
-    // Only the user who made a link and an administrator can see or end the link.
+    // Bob can neither see nor end the link of alice. An administrator can do both.
     assert_eq!(bob.open("/console/links?of=all").status, 403);
     assert_eq!(bob.act("/console/links/end", &[("id", &id)]).status, 422);
     assert_eq!(bob.act("/console/links/end-any", &[("id", &id)]).status, 403);

@@ -294,7 +294,7 @@ fn a_refused_upload_is_not_sent() {
             assert_eq!(bytes >= 8 << 20, expected.contains("8388608"), "{path} {more:?}: {sent}");
         }
     }
-    // With HTTP/2, the connection stays open after a refusal: curl waits for an answer, or sends after a delay.
+    // Over HTTP/2, curl sends the body after 100 Continue, or after the timeout of one second. In both cases the serving member gets the whole file.
     let sent = put(other, &login, "/dav/main/two", &["--http2", "--expect100-timeout", "1"]);
     assert!(sent.starts_with("201 8388608"), "{sent}");
     assert!(std::fs::read(home.data().join("datastores/main/two")).unwrap() == big());

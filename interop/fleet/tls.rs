@@ -73,7 +73,7 @@ fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
     let keys = etcd.control(&["get", "--prefix", "/enfilade/member", "--keys-only"]);
     assert_eq!(keys.trim(), "/enfilade/member/a");
-    // After the certificate of the member was replaced by a wrong certificate, the member refuses to show facts.
+    // A member with a wrong certificate cannot reach etcd. A command that reads prints a warning with its answer. A command that changes facts fails.
     server.stop();
     configure(&server.data(), "own", "stranger");
     let listed = server.cli_output(&["user", "list"], "");
