@@ -407,7 +407,7 @@ fn a_server_whose_store_is_cut_short_ends_with_a_message_and_the_next_start_refu
     let refused = serving(&server.data(), &[]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && why.contains("enfilade facts check"), "{why}");
-    // `facts check` describes the damage, and the mark that blocks the store stays.
+    // `facts check` describes the damage. The file `faulted`, which blocks the store, stays.
     let checked = server.cli_output(&["facts", "check"], "");
     let why = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(checked.status.code() == Some(1) && why.contains("are damaged"), "{why}");

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MANY: usize = 120;
-/// The server answers a listing of so few entries without another thread.
+/// The server answers a listing of up to so many entries without another thread.
 const FEW: usize = 12;
 /// The kernel returns so many entries only in several calls.
 const MORE_THAN_A_PIECE: usize = 3_000;

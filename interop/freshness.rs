@@ -1,4 +1,4 @@
-//! A change takes effect with the next request, without a restart.
+//! A change takes effect without a restart: with the next request, or within a second if a file was edited by hand.
 
 use crate::curl::{PROPFIND_1, command, curl};
 use crate::server::{Server, until};

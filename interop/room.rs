@@ -1,4 +1,5 @@
-//! A running upload reserves about as much additional space as it has received. A request that waits for a disk delays no other request.
+//! A running upload reserves about as much additional space as it has received. A request that waits for a disk delays no other request. WebDAV
+//! refuses changes that a browser sends for a page of another site.
 
 use crate::curl::curl;
 use crate::limits::start;

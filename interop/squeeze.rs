@@ -70,7 +70,7 @@ impl World {
         self.server.data().join("datastores/main")
     }
 
-    /// A connection from another address in a network, with a small receive buffer.
+    /// A connection from a loopback address of this network, with a small receive buffer. The address changes after every 32 connections.
     fn connect_from(&self, network: u8, to: &str) -> TcpStream {
         let n = self.from.fetch_add(1, Ordering::Relaxed) / 32;
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -5,10 +5,10 @@
 //! `alice-password`, `bob-password` and `carol-password`. Run `bootstrap` with the password `boot-password`. Create groups in groups, roles, and the
 //! tokens `alice@local!kept` and `alice@local!gone`; delete the second token. Disable `bob@local`. Write a valid `user.cfg`, and break it later.
 //! Revoke a token over HTTP, and run `revoke user carol@local`. Create records in all newer tables. Create application credentials with access rules:
-//! two of one user with a common rule, one of another user with the same rule, and one that an unrestricted application credential created without
-//! rules. Load a user and a group with ids of 32 bytes from a dump. The fixture consists of the data directory (`facts/data.mdb`, `facts/high-water`,
-//! `keys/`, `*.cfg` with content below `/srv/house`), the output of that binary (`dump.jsonl` with secrets, `log.jsonl`, `backup`), and the values of
-//! the two tokens (`tokens.json`).
+//! two of one user with a common rule, one of another user with the same rule, and one without rules, which an unrestricted application credential
+//! created. Load a user and a group with ids of 32 bytes from a dump. The fixture consists of the data directory (`facts/data.mdb`,
+//! `facts/high-water`, `keys/`, `*.cfg` with content below `/srv/house`), the output of that binary (`dump.jsonl` with secrets, `log.jsonl`,
+//! `backup`), and the values of the two tokens (`tokens.json`).
 
 use crate::command::{FAULTS, run, said, values, why};
 use crate::curl::{PROPFIND_0, curl};

@@ -1,4 +1,4 @@
-//! WebDAV as clients use it: litmus, cadaver, davfs2, rclone and curl against the real binary.
+//! WebDAV as clients use it: litmus, cadaver, davfs2, rclone, webdavclient3 and curl against the real binary.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::proxmox::python_path;

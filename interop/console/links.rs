@@ -258,7 +258,8 @@ fn wrong_passwords_of_a_link_are_limited_in_each_minute() {
         assert!([403, 429, 503].contains(&page.status), "{}", page.head);
         usize::from(page.status == 403)
     };
-    // Every guess is from another network, so no address is blocked. A guess that gets 503 was not judged, so the test repeats until the limit is reached.
+    // Every guess is from another network, so no address is blocked. A guess that gets 503 was not judged, so the test repeats until the limit
+    // is reached.
     let (began, mut judged) = (Instant::now(), 0);
     for round in 0..10 {
         judged += std::thread::scope(|scope| {

@@ -83,7 +83,7 @@ pub struct TestHouse {
     pub clock: FixedClock,
     /// The files that people edit.
     pub files: FileSet,
-    /// Receives the tokens whose slow hash must be replaced by a fast hash.
+    /// Receives the tokens with a slow hash that must be replaced by a fast hash.
     pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,

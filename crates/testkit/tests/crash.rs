@@ -1,5 +1,6 @@
 //! Tests every kind of change to files. The process is killed at the first, second, third … system call, or this call fails. Afterwards every
-//! acknowledged change exists, and each change is done completely or not at all.
+//! acknowledged change exists, and each change is done completely or not at all. `check` allows exceptions only for changes of trees: a DELETE may
+//! stop in the middle, a COPY onto a tree may be incomplete if that is reported, and a MOVE onto a tree may leave the old tree not yet deleted.
 //!
 //! A worker, which is a second process of this program, prepares a server and stops itself. `strace` is attached and lets the worker continue until
 //! the fault. The usual test run kills the worker once at every second call, and the campaign at every call. The campaign also makes every call that

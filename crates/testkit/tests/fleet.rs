@@ -1,6 +1,7 @@
 //! A model of the protocol of a fleet (`docs/fleet-protocol.md`). Every order of its steps is checked. The model has etcd, a member that changes
 //! facts, a member that serves requests, a reaper, and a clock. The page of the protocol defines words such as beat and reaper. If any one rule is
-//! left out, the search finds and prints a sequence of steps to a wrong state. Such a state is a wrong grant, or a deleted user who exists again.
+//! left out, the search finds and prints a sequence of steps to a wrong state. A wrong state is a wrong grant, a deleted user who exists again, or
+//! two members that serve one datastore at the same time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 

@@ -180,7 +180,7 @@ impl World {
         [Holder::User(user)].into_iter().chain(groups).collect()
     }
 
-    /// The scopes whose grants apply to this scope: the scope itself and, for a project, the scope "every project of its domain".
+    /// Grants of these scopes apply to this scope: the scope itself and, for a project, the scope "every project of its domain".
     fn nodes(&self, on: Where) -> Vec<Where> {
         match on {
             Where::Project(n) => vec![on, Where::Below(self.projects[n].1)],
