@@ -13,7 +13,7 @@ use review::Form;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
-/// The maximum number of unchanged objects that the output lists.
+/// The maximum number of objects for which the output says why they could not be changed. With `--json`, the output lists all of them.
 const NAMED_MAX: usize = 20;
 /// The maximum number of entries of a directory that are counted.
 const COUNTED_MAX: u64 = 1_000;
@@ -104,7 +104,8 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the ACL of one file or directory. Prints the replaced ACL, and the number of entries below that keep their own ACL.
+/// Sets the ACL of one file or directory. Prints the replaced ACL. For a directory, also prints the number of its entries, which keep their own
+/// rights.
 fn set(
     home: &Home,
     (datastore, path): (&DatastoreName, &StorePath),

@@ -206,7 +206,7 @@ fn show(
         let file = Path::new(permit.certificate());
         if permit.is_default() {
             let names = leaf_of(files, file)?.names;
-            // Addresses come before host names. So the last name is a host name, if the certificate contains a host name.
+            // The names are sorted as texts. So IPv4 addresses usually come first, and the last name is usually a host name.
             let how = match names.last() {
                 Some(name) => format!("`enfilade certs show {} --pem`", output::word(name)),
                 None => format!("`openssl x509 -in {}`", output::word(permit.certificate())),
@@ -267,8 +267,8 @@ fn show(
 }
 
 /// The certificate that a client gets. If a server cannot use the key of a certificate, the server removes this certificate, and the client gets
-/// another certificate. A server that reads keys only at handshakes removes no certificate. This function works in the same way, and adds the removed
-/// certificates to `looked.bad`.
+/// another certificate. Two exceptions: a server that reads keys only at handshakes removes no certificate, and a certificate stays if its line of
+/// the crt-list has options of its own. This function works in the same way, and adds the removed certificates to `looked.bad`.
 fn serves(
     installation: &Installation,
     files: &CertificateFiles,
@@ -324,7 +324,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
 /// The lines of a crt-list about a name; empty without a crt-list.
 #[derive(Default)]
 struct OfLines {
-    /// The line by which the name is served, as it is in the file.
+    /// The line by which the name is served: the name of the list, the number of the line, and its text.
     line: Option<String>,
     /// Whether this line contains names. These names replace the names of the certificate.
     has_names: bool,

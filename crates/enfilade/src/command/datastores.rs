@@ -270,8 +270,8 @@ fn as_servers_see(home: &Home) -> ReservedPaths {
     ReservedPaths::new(Reserved { openable, ..home.reserved_by(&home.config) })
 }
 
-/// A text about a new datastore. The text says whether the directory was made. If the directory already had entries, the text also says which rules
-/// decide about access to the entries.
+/// A text about a new datastore. The text says whether the directory was made. If the directory already had entries, and has no ACL, the text also
+/// says which rules decide about access to the entries.
 fn about_content(home: &Home, name: &DatastoreName, path: &str, existed: bool) -> String {
     if !existed {
         let is_made = Path::new(path).exists();
@@ -300,8 +300,8 @@ fn place(said: &Path) -> anyhow::Result<(String, String)> {
     Ok((path, from.unwrap_or_default() + &needs.unwrap_or_default()))
 }
 
-/// Waits until all writes that began before the datastore was closed have ended. If `reads_go_on` is not set, also waits until all reads have ended,
-/// and until no server has a file of the datastore open.
+/// Waits until all writes that began before the datastore was closed have ended. `closed` is the revision of the facts at which it was closed. If
+/// `reads_go_on` is not set, also waits until all reads have ended, and until no server has a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {

@@ -48,7 +48,7 @@ pub(super) fn run(home: &Home) -> anyhow::Result<bool> {
     Ok(are_read)
 }
 
-/// The refusal of a request: the code and the reason.
+/// The refusal of a request: the code and the reason. Both are `None` if the request is permitted.
 fn refusal(
     house: &House,
     authid: Option<&Authid>,

@@ -114,8 +114,8 @@ fn tell(findings: &[Finding], json: bool) {
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Whether a server can start with the configuration. `certificates` contains the findings about its certificates. `enfilade config check` makes the
-/// same checks.
+/// Whether a server can start with the configuration. `certificates` contains the findings about its certificates. `enfilade config check` makes
+/// these checks, and others.
 fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
     let what = "configuration";
     let Installation { data, config, had_config_file, .. } = installation;
@@ -398,7 +398,8 @@ fn attempts(data: &Path) -> Finding {
     }
 }
 
-/// A finding for each file that people edit: the last revision at which the file was good, and when a server last looked at the file.
+/// The findings about the files that people edit. For a valid file: the last revision at which the file was valid, and when a server last checked the
+/// file. For an invalid file: its problems. Outside of a fleet, this function first reads the files, and updates the mirrored records.
 fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);

@@ -32,7 +32,8 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
-    // The running servers refuse a datastore if they cannot open its directory. So the command uses the same list of directories.
+    // The confinement limits which directories the running servers can open. The servers refuse all other datastores. So the command uses the list of
+    // the servers.
     home.reserved.change(|reserved| reserved.openable = control::openable(&home.data));
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);

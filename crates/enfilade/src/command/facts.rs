@@ -291,7 +291,7 @@ fn put_in_place(
 }
 
 /// Opens the store for a restore that overwrites the store. Returns `None` if the store is to be moved aside: with `--set-aside`, or with `--force`
-/// if the store cannot be opened.
+/// if the store is damaged, was rolled back or was replaced.
 fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,

@@ -276,7 +276,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = || self::log(&installation.config, writer.at().store);
     let (of_status, of_question, of_release, of_move) = (log()?, log()?, log()?, log()?);
     let (_, members) = wait_for(async { of_status.status().await })?;
-    // A server with an older program would continue to serve the datastores.
+    // A server with an older program would continue to serve the datastores of the earlier files member.
     let is_older = |member: &&Member| {
         member.processes.iter().any(|running| running.has_beat() && running.reads.is_none())
     };

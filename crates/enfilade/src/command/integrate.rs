@@ -2,7 +2,8 @@
 //!
 //! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:` and `@plain:`: only if the proxy listens with TLS, or
 //! without TLS. `@strip:`: only if the application gets no credentials. `@http:` and `@grpc:`: only if the proxy asks over HTTP, or over gRPC.
-//! `@bind:`: only if the proxy listens on one address of the machine. `@files:` and `@upstream:`: only if the proxy serves the files of a datastore itself, or passes requests on.
+//! `@bind:`: only if the proxy listens on one address of the machine. `@files:` and `@upstream:`: only if the proxy serves the files of a datastore
+//! itself, or passes requests on.
 
 mod enable;
 
@@ -18,7 +19,7 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// The usual address of an application.
+/// The default of `--upstream`: the address of the application.
 const UPSTREAM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// A file of a configuration: its name, and its template.

@@ -98,7 +98,7 @@ fn wait_for_fleet(home: &Home) -> anyhow::Result<()> {
     home.facts.keys.as_ref().map_or(Ok(()), |fleet| fleet.wait_until_used())
 }
 
-/// A description of the problem with the key of API tokens.
+/// A description of the problem with the key of API tokens; `None` if there is no problem.
 fn lost_token_key(home: &Home) -> anyhow::Result<Option<String>> {
     let (judged, key) = token_key::judge(&home.data, home.config.facts.group, home.source())?;
     Ok(token_key::fault(&home.data, judged, key.is_none()))
@@ -117,7 +117,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     }
     let mut text = match is_made {
         true => format!("keys created in {directory}"),
-        // With `--accept-loss` the key of API tokens may change, as the lines below say.
+        // With `--accept-loss`, the key of API tokens may change, as the next lines of the output say.
         false if accept_loss => format!("{directory} has keys already, which stay as they are"),
         false => format!("{directory} has keys already; nothing changed"),
     };
@@ -157,7 +157,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     Ok(())
 }
 
-/// Gets the keys of the fleet. If the fleet has no keys, makes keys for all members.
+/// Gets the keys of the fleet. If the fleet has no keys, makes keys for all members. Returns whether keys were made.
 fn init_in_fleet(fleet: &KeysOfFleet, keys: &FernetKeys) -> anyhow::Result<bool> {
     let are_shared = fleet.fetch()?.is_some();
     let is_made = enfilade_admin::init_keys(keys)?;

@@ -126,7 +126,8 @@ struct Urls {
 }
 
 /// The URLs that an earlier bootstrap stored for the same service. If the region has endpoints, returns their URLs and `None`. Otherwise returns the
-/// URLs of another region, and the name of that region. The name is empty for endpoints without a region.
+/// URLs of another region, and the name of that region. The name is empty for endpoints without a region. If the service has no public endpoint,
+/// returns no URLs, and `None`.
 fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>)> {
     let mut of_regions: BTreeMap<String, Urls> = BTreeMap::new();
     let services = admin::list_catalog(home.source())?;
@@ -395,7 +396,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
 }
 
 /// The region of an endpoint for which no region is given. If the endpoint exists without a region, there is no region. Otherwise it is the only
-/// region of the catalog.
+/// region of the catalog. Fails if the catalog has several regions.
 fn usual_region(home: &Home, service: &ServiceId, interface: Interface) -> anyhow::Result<Option<String>> {
     let services = admin::list_catalog(home.source())?;
     let is_without = |row: &admin::CatalogSummary| {

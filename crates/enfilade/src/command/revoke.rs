@@ -109,7 +109,8 @@ struct Subject {
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again. Empty for a domain or project: its report lists the users who can still open sessions.
+    /// The command that lets a user log in again after everything was deleted. Empty for a domain or project: the report says how to refuse new
+    /// sessions instead.
     again: String,
 }
 

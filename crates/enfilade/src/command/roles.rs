@@ -82,8 +82,8 @@ fn described(assignment: &Assignment, at: At, without_effect: Option<&str>, othe
     })
 }
 
-/// Assigns a role. Also prints what limits the effect of the role: other roles on the path, the roles of a token's owner, or a path at which nothing
-/// exists.
+/// Assigns a role. Also prints the other roles on the path, and what limits the effect of the role: NoAccess, the roles of a token's owner, or a path
+/// at which nothing exists.
 fn assign(
     home: &Home,
     ctx: &ChangeContext<'_>,

@@ -15,8 +15,8 @@ use enfilade_tls::{Digest, Tickets};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-/// Checks the new directory, which will become `data`. Returns the steps that the operator must still do. Returns an error if the backup cannot work
-/// on any machine.
+/// Checks the new directory, which will become `data`. Returns the steps that the operator must still do. Returns an error if a datastore shares
+/// files with `data`, if the store cannot be opened, or if the key of the API tokens is missing or wrong.
 pub(super) fn check(
     data: &Path,
     new: &Path,
@@ -85,7 +85,7 @@ fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     )
 }
 
-/// The step for a part of the configuration that was outside the data directory. A restore writes no file outside the data directory.
+/// The step for a part of the installation that was not at its usual place in the data directory. A restore writes every part to its usual place.
 fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
@@ -115,7 +115,7 @@ fn fernet(new: &Path) -> Option<String> {
     }
 }
 
-/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`.
+/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`, but without the directory of issuers.
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {

@@ -120,7 +120,7 @@ pub(super) fn to_fleet(
 }
 
 /// Returns warnings about names of the new certificate for which clients get another certificate. Also returns a warning if the new certificate has
-/// become the default certificate.
+/// no names, or has become the default certificate.
 fn effects(
     files: &CertificateFiles,
     (place, new): (&Path, &Leaf),
@@ -175,14 +175,15 @@ fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
     })
 }
 
-/// Joins the files. If no file contains the key, takes the key from the key file in the directory of the certificate. Then also returns the path of
-/// the key file.
+/// Joins the files. If only one file is given, and it does not contain the key, takes the key from a key file in the directory of that file. Then
+/// also returns the path of the key file.
 fn join(files: &[PathBuf], given: Option<Secret>) -> anyhow::Result<(Joined, Option<PathBuf>)> {
     let mut pieces = Pieces::default();
     for file in files {
         add(&mut pieces, file, &read(file)?, given.as_ref())?;
     }
-    // If the key file is in the directory of the certificate, it need not be given as an argument. A server also finds such a key file.
+    // The key file of a single certificate file need not be given as an argument, because a server also finds a key file in the directory of the
+    // certificate file.
     let key_file = match (files, pieces.has_key()) {
         ([file], false) => key_file_of(file),
         _ => None,
@@ -244,8 +245,8 @@ fn name_of(file: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// Refuses to replace a certificate that has no name in common with the new certificate. The reason: tools use the same file names for the
-/// certificates of all domains. Returns the certificate to replace.
+/// Refuses to replace a certificate that has names, but none in common with the new certificate. The reason: tools use the same file names, such as
+/// `fullchain.pem`, for the certificates of all domains. Returns the certificate to replace; `None` if there is no readable certificate.
 fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
     let there = std::fs::read(place).ok().and_then(|pem| Leaf::read(&pem, &mut Room::default()).ok());
     let Some(there) = there else { return Ok(None) };
@@ -257,7 +258,7 @@ fn refuse_others(place: &Path, new: &Leaf) -> anyhow::Result<Option<Leaf>> {
              --name {}",
             place.display(),
             there.names.join(" "),
-            // Addresses come before host names. So the last entry is a host name, unless the certificate contains only addresses.
+            // The names are sorted as texts. So IPv4 addresses usually come first, and the last name is usually a host name.
             self_made::file_of(new.names.last().map_or("www.example.com", String::as_str))
         ),
     }

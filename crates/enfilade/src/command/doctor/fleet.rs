@@ -23,7 +23,8 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         )],
         (true, _) => {
             let member = member(installation, lmdb).unwrap_or_else(|why| error(what, format!("{why:#}")));
-            // If etcd does not answer, this finding is enough, and the next checks are left out.
+            // After an error, for example if etcd does not answer, the certificates are not checked, because this check would fail for the same
+            // reason.
             let is_wrong = member.state == State::Error;
             std::iter::once(member).chain((!is_wrong).then(|| certificates(installation, lmdb))).collect()
         }

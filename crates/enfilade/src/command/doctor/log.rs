@@ -1,4 +1,4 @@
-//! Whether the log contains every change.
+//! Whether the audit log contains every change.
 
 use super::{Finding, error, warning, well};
 use crate::{operations, output};

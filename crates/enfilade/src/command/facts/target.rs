@@ -71,7 +71,7 @@ impl<'a> Target<'a> {
         Ok(Target::Stdout)
     }
 
-    /// Refuses a file in the data directory or in a datastore. A device or pipe stores nothing, so its path does not matter.
+    /// Refuses a file in the data directory or in a datastore. A device, a pipe and standard output are always accepted.
     pub(super) fn refuse_place(&self, data: &Path, source: &dyn Source) -> anyhow::Result<()> {
         match self {
             Target::File(file) => refuse_backup_place(data, source, file),

@@ -145,7 +145,7 @@ pub(in crate::command) fn join(
     Ok(())
 }
 
-/// Writes the section `[fleet]`, unless the operator has written a configuration.
+/// Writes the section `[fleet]`, unless there is a configuration file already.
 fn write_config(data: &Path, config_file: Option<&Path>, about: &Invitation) -> anyhow::Result<()> {
     let path = config::path(data, config_file);
     if path.exists() {

@@ -149,14 +149,14 @@ pub(super) fn names_of_tables() -> String {
     TABLES.map(|table| table.name).join(" ")
 }
 
-/// The largest dump that is read, in bytes. The import needs as much memory as the dump has bytes. A dump of only the needed tables has about 400
-/// bytes for each user.
+/// The largest dump that is read, in bytes. The import needs at least as much memory as the dump has bytes. A dump of only the needed tables has
+/// about 400 bytes for each user.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads the dump in a file.
 ///
 /// # Errors
-/// Fails in the same cases as [`read`]. Also fails if the file cannot be read, or if it is larger than [`DUMP_BYTES_MAX`].
+/// Fails in the same cases as [`read`]. Also fails if the file cannot be read, is not UTF-8, or is larger than [`DUMP_BYTES_MAX`].
 pub(super) fn read_file(file: &Path) -> anyhow::Result<Dump> {
     let mut bytes = Vec::new();
     let open = File::open(file).context("cannot be read")?;

@@ -202,7 +202,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
     asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudRecord::Immutable));
 }
 
-/// The number of lists to request, for the display of progress. Lists for only one domain, group or user do not count.
+/// The number of steps in which `ask` reads the API, for the display of progress.
 const LISTS: u64 = 10;
 
 async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
@@ -384,9 +384,9 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// The reason why the password or secret for the login method `method` is not imported; `None` if the import is possible. The user's rules may need
-/// further methods that this server does not have. Then the rules would accept only `method` on this server, so the password or secret is not
-/// imported. `then` says what the operator does after a change of the rules.
+/// The reason why the password or secret for the login method `method` is not imported; `None` if the import is possible. The rules of the user for
+/// multi-factor authentication may need further methods that this server does not have. Then `method` alone would be enough on this server, so the
+/// password or secret is not imported. `then` says what the operator does after a change of the rules.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];

@@ -27,8 +27,9 @@ impl Before {
         Before { data: data.to_owned(), had_data, had_keys, had_facts }
     }
 
-    /// Removes the files that did not exist before. If the store has a change after the revision `at_most`, or another process uses the store,
-    /// everything stays. An error is not reported, because the reason why the import failed is more important.
+    /// Removes the store, the keys and the data directory, if they did not exist before. If the store existed before, has a change after the revision
+    /// `at_most`, or is used by another process, everything stays. An error is not reported, because the reason why the import failed is more
+    /// important.
     pub(super) fn restore(&self, at_most: Revision) {
         let facts = self.data.join(FACTS);
         let is_gone = || is_missing(&facts) || Lmdb::remove_unused(&facts, at_most).is_ok_and(|gone| gone);

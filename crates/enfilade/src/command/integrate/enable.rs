@@ -42,7 +42,8 @@ impl Enabling {
     /// Finds the steps that are needed. Changes nothing.
     ///
     /// # Errors
-    /// When the proxy cannot use a Unix socket, the machine has no user for the proxy, or the configuration file has other settings.
+    /// When the proxy cannot use a Unix socket, the machine has no user for the proxy, the configuration file has other settings, or the directory of
+    /// the socket is not suitable.
     pub(super) fn new(home: &Home, arguments: &Integrate) -> anyhow::Result<Self> {
         if arguments.product == Product::Traefik {
             bail!(
@@ -190,8 +191,8 @@ fn with_lines(text: &str, lines: &str) -> String {
     after
 }
 
-/// The group that may enter the directory of the socket, if the user is not in this group yet. `None` if every user may enter the directory. The server
-/// must be able to create the socket there, and no other user except root may create files there.
+/// The group to which the user must be added, so that the user may enter the directory of the socket. `None` if the user may enter the directory
+/// already. Fails unless the server can create the socket there, and no other user except root can create files there.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {

@@ -13,7 +13,7 @@ const DATA: &str = "/var/lib/enfilade";
 const UNIT: &str = "enfilade.service";
 /// The directories in which systemd finds units of packages and of administrators.
 const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-/// The addition to the unit with the directories of datastores.
+/// The drop-in file of the unit. It lists the directories of datastores to which the service may write.
 const ADDITION: &str = "/etc/systemd/system/enfilade.service.d/datastores.conf";
 /// The directories that the unit hides from the server: home directories (`ProtectHome`), and temporary files of other processes (`PrivateTmp`).
 const HIDDEN: [&str; 5] = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
@@ -33,7 +33,7 @@ pub(super) enum Service {
 pub(super) enum Running {
     /// A server ran already, or was started.
     Yes,
-    /// No server runs. The text is the command that starts the server.
+    /// No server runs, or the running server cannot write to the datastore yet. The text is the command that starts or restarts the server.
     No(String),
 }
 
@@ -68,7 +68,7 @@ impl Service {
     }
 
     /// Starts the service if `agreed` is set, and gives it access to a datastore outside of the data directory. Otherwise returns the command that
-    /// starts the server.
+    /// starts or restarts the server, if one is needed.
     pub(super) fn start(&self, home: &Home, datastore: &str, agreed: bool) -> anyhow::Result<Running> {
         let outside = Some(datastore).filter(|path| !Path::new(path).starts_with(&home.data));
         let Service::Systemd { is_root } = self else {
@@ -115,7 +115,7 @@ fn by_hand(home: &Home) -> String {
     format!("runuser -u {} -- enfilade --data {data} serve", output::word(&owner::name_of(owner)))
 }
 
-/// A path in the form that a unit needs (systemd.syntax(7)): in quotes, and with `%` doubled.
+/// A path in the form that a unit needs (systemd.syntax(7)): in quotes, with `\` and `"` escaped, and with `%` doubled.
 fn in_unit(path: &str) -> String {
     format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }

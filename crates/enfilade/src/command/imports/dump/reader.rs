@@ -16,8 +16,8 @@ pub(super) enum Part<'t> {
     Sign(char),
 }
 
-/// The first line of a dump. For SQLite, it is one of these lines (`iterdump` of Python writes the second line). For MySQL, it is one of `MYSQL`.
-/// Only in dumps of SQLite, a backslash does not escape the next character.
+/// The beginning of a dump shows its kind. A dump of SQLite begins with one of these lines (`iterdump` of Python writes the second line), and a dump
+/// of MySQL with one of the texts in `MYSQL`. The reader needs the kind, because a backslash escapes the next character only in dumps of MySQL.
 const SQLITE: [&str; 2] = ["PRAGMA foreign_keys=OFF;", "BEGIN TRANSACTION;"];
 const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
 

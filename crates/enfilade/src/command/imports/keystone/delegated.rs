@@ -63,8 +63,8 @@ pub(super) async fn application_credentials(
     Ok(())
 }
 
-/// The verifier of an application credential: the hash in the dump. If Keystone generated the secret, a fast hash replaces this hash at the first use
-/// of the secret.
+/// The verifier of an application credential: the hash in the dump, or `Missing` if the dump has no hash that may be imported. If Keystone generated
+/// the secret, a fast hash replaces this hash at the first use of the secret.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
     let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");

@@ -105,7 +105,7 @@ async fn limits(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The endpoints, the services, and the services in each region.
+/// The targets that a policy can have: each endpoint, each service, and each service in each region.
 fn targets(things: &[CloudRecord]) -> Vec<PolicyTarget> {
     let mut targets = Vec::new();
     for thing in things {
