@@ -163,13 +163,13 @@ impl Client {
         self.faces.metrics().set_acme(AcmeState { obtained, has_failed, next });
     }
 
-    /// Obtains a certificate if the certificate is due. After a failure, the next attempt uses another kind of challenge. In a fleet, the failures of
-    /// all members count.
+    /// Obtains a certificate if the certificate is due. After a failure, the next attempt uses the next kind of challenge, if this server can answer
+    /// several kinds. In a fleet, the failures of all members count.
     async fn attempt(&self, failures: &mut usize, is_asked: bool) -> anyhow::Result<()> {
         if !self.is_due() {
             return Ok(());
         }
-        // If another server holds the lock, that server obtains the certificate. The next check of this server finds the certificate.
+        // If another server holds the lock, that server obtains the certificate. The next check of this server finds the certificate, or tries again.
         let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
             return Ok(());
         };
@@ -322,7 +322,7 @@ impl Client {
         }
     }
 
-    /// The host of the authority, as a part of a file name.
+    /// The host and the port of the authority, as a part of a file name.
     fn authority(&self) -> String {
         let host = self.directory.split('/').nth(2).unwrap_or_default();
         host.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.' && letter != '-', "_")

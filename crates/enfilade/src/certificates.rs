@@ -51,7 +51,7 @@ pub(crate) struct Keeper {
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
     /// Limits how many keys are read at the same time. A handshake waits for this semaphore only if the handshake needs a key from a file.
     turns: Semaphore,
-    /// Files that a handshake could not use, with the reason. Each file is logged once, and not for each handshake.
+    /// Files that a handshake could not use, with the reason. A file is logged again only if the reason has changed, and not for each handshake.
     told: Mutex<HashMap<String, String>>,
 }
 
@@ -100,7 +100,8 @@ impl Keeper {
         self.files.place()
     }
 
-    /// Reads every leaf certificate. Returns the usable certificates and the bad certificates. Fails if no certificate is usable.
+    /// Reads every leaf certificate that is not in the index. Returns the usable certificates and the bad certificates. Fails if no certificate is
+    /// usable.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
         let began = clock::nanos();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -167,7 +168,7 @@ impl Keeper {
         read.await.unwrap_or_else(ended)
     }
 
-    /// Logs a file that a handshake could not use, unless the same reason was already logged for that file.
+    /// Logs a file that a handshake could not use, unless the last reason that was logged for that file is the same.
     pub(crate) fn tell_once(&self, refusal: &Refusal) {
         let Refusal::Unusable { file, why } = refusal else { return };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +227,8 @@ pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(Ce
     Ok(Some((files, looked)))
 }
 
-/// Reads every key before the server listens. If a certificate is unusable, the server does not start, and the error names all unusable certificates.
+/// Reads every key. Fails if a certificate is unusable. The error names the unusable certificates, at most [`TOLD_MAX`] of them. A server with `[tls]
+/// check = "eager"` calls this function before it listens, so it does not start with an unusable certificate.
 pub(crate) fn verify_all(
     files: &CertificateFiles,
     certificates: &Certificates,

@@ -100,7 +100,7 @@ impl Answers {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes answers, and removes all other answers. Returns the ids of the written answers.
+    /// Writes the answers that have a valid id, and removes all other answers. Returns the ids of the written answers.
     fn write_all(&self, given: &[enfilade_fleet::Answer]) -> anyhow::Result<BTreeSet<String>> {
         let (mut files, mut ids) = (BTreeSet::new(), BTreeSet::new());
         for enfilade_fleet::Answer { id, value } in given {

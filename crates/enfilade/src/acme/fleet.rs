@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const STORE_MAX: Duration = Duration::from_secs(60);
 /// The maximum wait after a failure, with a reserve, in seconds.
 const WAIT_MAX: i64 = 7 * 3600;
-/// After a member obtained a certificate for other names, no certificate is ordered for this many seconds. Otherwise members with different settings
-/// would order certificates again and again.
+/// After another member obtained the certificate for other names or from another authority, this member orders no certificate for this many seconds,
+/// unless the operator asks for an attempt (SIGHUP). Otherwise members with different settings would order certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 
 /// The fleet, for orders of the certificate with this file name.
@@ -169,7 +169,7 @@ fn record(last: &LastOrder) -> Option<Record> {
     serde_json::from_str(last.about.as_deref()?).ok()
 }
 
-/// Writes the record of a certificate that another member obtained.
+/// Writes the record of the certificate that a member obtained last, if the record is newer than the record of this machine.
 fn learned(data: &Path, last: &LastOrder) -> anyhow::Result<()> {
     match record(last) {
         Some(found) if found.obtained > Record::read(data).obtained => found.write(data),
@@ -177,7 +177,8 @@ fn learned(data: &Path, last: &LastOrder) -> anyhow::Result<()> {
     }
 }
 
-/// Reads from etcd which certificate a member obtained last, if this machine has `[tls] acme`.
+/// Reads from etcd which certificate a member obtained last, and updates the record of this machine. Does nothing if this machine has no `[tls]
+/// acme`.
 pub(crate) async fn learn(config: &Config, data: &Path, log: &Log) -> anyhow::Result<()> {
     let Some(bundle) = bundle(config, data) else { return Ok(()) };
     let name = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();

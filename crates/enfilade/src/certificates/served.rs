@@ -22,9 +22,10 @@ pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
     /// The lock is held during every change.
     faults: Mutex<Faults>,
-    /// The time at which the last warning about expiring certificates was logged, in seconds since the epoch.
+    /// The time of the last daily check for expiring certificates and revocation lists, in seconds since the epoch; 0 before the first check.
     ends_told: Mutex<i64>,
-    /// The watch that reports changed files. It is replaced together with the place of the certificates.
+    /// The watch that reports changed files. A new watch replaces it if a reload sets another directory or crt-list, or if a link leads to another
+    /// file. `None` while the files cannot be watched.
     watched: Mutex<Option<Arc<Watched>>>,
     faces: Faces,
     tickets: Tickets,
@@ -223,7 +224,7 @@ impl Served {
         self.look_at(Changed::Everything);
     }
 
-    /// Reads every key, logs the time that this took, and stops serving unusable certificates.
+    /// Starts a thread that reads every key, and stops serving unusable certificates.
     pub(crate) fn verify(self: &Arc<Self>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -242,7 +243,7 @@ impl Served {
             let now = served.exchange.borrow().clone();
             if Arc::ptr_eq(&now.keeper, &keeper) && wrong > 0 {
                 let next = now.certificates.after(out);
-                // If no certificate would remain, the old certificates stay, and each handshake reports the problem.
+                // If no certificate would remain, the old certificates stay, and each handshake that needs an unusable key fails.
                 if !next.is_empty() {
                     served.exchange(next, keeper);
                 }
@@ -356,7 +357,7 @@ impl Served {
         let is_first = std::mem::replace(&mut *told, now) == 0;
         drop(told);
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // At the start, these warnings were already logged when the files were read.
+        // At the start, the warnings about revocation lists were already logged when the files were read.
         if !is_first {
             warn(&keeper.files.revocations(clock::nanos()));
         }
@@ -448,8 +449,8 @@ impl Watched {
         self.directories == directories && self.links == links_of(&directories)
     }
 
-    /// Waits for a change, for at most the time `at_most`. Returns the changes since the last call. If the target of a link changed, returns
-    /// [`Changed::Everything`].
+    /// Waits for a change, for at most the time `at_most`. Returns the changes since the last call. Returns [`Changed::Everything`] if a link or its
+    /// target changed, or if it is not known which files changed.
     pub(crate) fn wait(&self, at_most: Duration) -> Changed {
         let until = clock::nanos().saturating_add(at_most.as_nanos() as u64);
         loop {
