@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file in a backup that contains the records of the store (the facts).
 pub(crate) const FACTS: &str = "facts.backup";
-/// The maximum number of attempts to make a backup. An attempt fails if keys or certificates are replaced during the attempt.
+/// The maximum number of attempts to make a backup. An attempt fails if a file of the backup, such as a key or a certificate, changes during the
+/// attempt.
 const TRIES: usize = 5;
 
 /// The place where a backup is written.
@@ -131,7 +132,7 @@ fn try_to_make(
     Ok(Made { manifest, bytes, left_out })
 }
 
-/// The files of all keys.
+/// The files of an installation that a backup contains below `keys/`. The keys of certificates are not among these files.
 pub(crate) fn key_files(installation: &Installation) -> Result<Vec<Item>, BackupError> {
     let Parts { items, .. } = Parts::of(installation)?;
     Ok(items.into_iter().filter(|item| item.entry.path.starts_with("keys/")).collect())

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 3;
 /// The files for a backup, with their lengths and digests.
 pub(super) struct Parts {
     pub(super) items: Vec<Item>,
-    /// Each part that is outside the data directory, by its name and its path.
+    /// Each part that is not at its usual place in the data directory, by its name and its path.
     pub(super) outside: BTreeMap<&'static str, PathBuf>,
     /// Files that this server does not use, and that the user of this process cannot read.
     pub(super) left_out: Vec<PathBuf>,

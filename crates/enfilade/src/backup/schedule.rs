@@ -87,7 +87,7 @@ impl Record {
     }
 
     /// The time at which the next backup is due, in seconds since the epoch. If the newest backup is not in the configured directory, a backup is due
-    /// at once.
+    /// at once, or after the pause that follows a failure.
     pub(crate) fn due(&self, every: i64, directory: Option<&Path>) -> i64 {
         let next = self.last_in(directory).map_or(0, |last| last.unix_seconds + every);
         let again = self.failed.as_ref().map_or(0, |failed| failed.unix_seconds + every.min(AFTER_FAILURE));
@@ -99,7 +99,8 @@ impl Record {
         self.made.last().map(|last| last.file.as_path()).filter(|file| is_gone(file))
     }
 
-    /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, this backup is lost, and the next backup is due soon.
+    /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, this backup is lost, and the next backup is due at most
+    /// [`AFTER_FAILURE`] seconds after the time of the lost backup.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }
@@ -227,8 +228,9 @@ fn run(installation: &Installation, lmdb: &Lmdb, record: &Record) -> anyhow::Res
     Ok((made, file))
 }
 
-/// Deletes the oldest backups in the directory of the newest backup until `keep` backups are left. A missing file is not an error, because an
-/// operator may have deleted it. Backups in another directory, which was configured before, are removed from the record, but their files stay.
+/// Deletes the oldest backups in the directory of the newest backup until `keep` backups are left, or until a file cannot be deleted. A missing file
+/// is not an error, because an operator may have deleted it. Backups in another directory, which was configured before, are removed from the record,
+/// but their files stay.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
     record.made.retain(|kept| kept.file.parent() == directory.as_deref());
