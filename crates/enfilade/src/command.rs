@@ -85,7 +85,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Setup(options) => {
             return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }
-        // The data directory of a new member is made from an invitation.
+        // `fleet join` makes the data directory from an invitation. So the program must not look for a data directory before.
         Command::Fleet(Fleet::Join { file }) => {
             return fleet::join(cli.data, cli.config.as_deref(), file, json).map(|()| ExitCode::SUCCESS);
         }
@@ -104,8 +104,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let installation = Installation::find(cli.data, cli.config.as_deref(), if_missing(&cli.command))?;
     installation.config.privileges.use_helper();
     let command = match cli.command {
-        // `facts`, `backup`, `doctor` and `certs` must run even if the store cannot be opened, because users need these commands to examine or
-        // restore the store.
+        // These commands open the store themselves, or do not need it. `facts`, `backup`, `doctor` and `certs` must run even if the store cannot be
+        // opened, because users need these commands to examine or restore the installation.
         Command::Facts(command) => return facts::run(&installation, command, json),
         Command::Backup(command) => {
             return backup::run(&installation, &command, json).map(|()| ExitCode::SUCCESS);
@@ -189,7 +189,7 @@ fn if_missing(command: &Command) -> IfMissing {
     }
 }
 
-/// A hint that contains the most similar existing name. It is for the error that `name` does not exist.
+/// A hint for the error that `name` does not exist: the most similar existing name. The hint is empty if no name is similar enough.
 fn similar<'n>(names: impl Iterator<Item = &'n str>, name: &str) -> String {
     let similar = names.map(|known| (distance(known, name), known)).min();
     let similar = similar.filter(|(distance, _)| *distance <= 2);
@@ -266,7 +266,7 @@ fn keeping_administrators<T>(
     Ok(made)
 }
 
-/// Advice for a lost password, with the name of an administrator.
+/// Advice for a lost password, with the name of an administrator. If there is no administrator, the advice is how to make one.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let now = clock::now().unix_seconds;
     for (of, whose) in

@@ -245,8 +245,7 @@ fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     output::done(json, &value, &text);
 }
 
-/// The credentials and trusts of the owner of a token before a change of the token. Empty for a user that does not exist, because then the change
-/// fails.
+/// The present credentials and trusts of the owner of a token. Empty for a user that does not exist, because then the change of the token fails.
 fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
     let access = home.source().read(|view| user_access(view, owner))?;
     let mut ways = access.map(|access| access.ways).unwrap_or_default();
