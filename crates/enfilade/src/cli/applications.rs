@@ -145,7 +145,7 @@ impl FromStr for Paths {
     }
 }
 
-/// A list of kinds of credentials.
+/// A list of kinds of credentials. An empty list means all kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds(pub(crate) Vec<CredentialKind>);
 
@@ -167,7 +167,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A method and a URL.
+/// A method and a URL. In a text without a method, the method is GET.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,
@@ -206,7 +206,7 @@ impl FromStr for RequestLine {
     }
 }
 
-/// An IP address with a port.
+/// An IP address with a port. `:PORT` means all IPv4 addresses.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let every = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
     every

@@ -113,7 +113,7 @@ fn unread_challenges(config: &Config) -> Option<String> {
     ))
 }
 
-/// Warnings about Unix sockets whose directory does not exist. A server cannot start before the service manager or the operator has created the
+/// Warnings about Unix sockets in a directory that does not exist. A server cannot start before the service manager or the operator has created the
 /// directory.
 fn sockets_without_place(config: &Config) -> Vec<String> {
     let without =

@@ -1,5 +1,6 @@
-//! The files and ports that a server may open (Landlock). The restrictions are set before the server opens its store and starts its first thread. The
-//! reason: the kernel restricts only the calling thread, and the threads that the calling thread starts later.
+//! The files and ports that a server may open (Landlock). The restrictions are set before the server opens its store for its work and starts its
+//! threads. The reason: the kernel restricts only the calling thread, and the threads that the calling thread starts later. Only the threads that
+//! open the directories of datastores are started before, and they do nothing else.
 
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
@@ -110,7 +111,7 @@ impl Places {
             config.fleet.ca.clone(),
             config.fleet.certificate.clone(),
             config.fleet.key.clone(),
-            // The report of a bug contains names of functions, which are read from this file.
+            // The report of a panic contains names of functions, which are read from the file of the program.
             std::env::current_exe().ok(),
         ];
         files.into_iter().flatten().for_each(|file| places.file(&file));
@@ -162,7 +163,7 @@ impl Places {
             rules = rules.handle_access(AccessNet::ConnectTcp)?;
         }
         rules = rules.scope(Scope::Signal)?;
-        // Only older service managers receive the messages of their services on an abstract socket, whose name begins with `@`. The rule would forbid
+        // Only older service managers receive the messages of their services on an abstract socket (its name begins with `@`). The rule would forbid
         // this socket.
         if !std::env::var("NOTIFY_SOCKET").is_ok_and(|socket| socket.starts_with('@')) {
             rules = rules.scope(Scope::AbstractUnixSocket)?;
