@@ -1,5 +1,5 @@
-//! The access log: one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. The log contains no
-//! secret. Control characters in a path are escaped. So an event is always one line.
+//! The request log: at most one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. Events
+//! without a line are counted. The log contains no secret. Line breaks in texts are escaped. So a line never contains a line break.
 
 use crate::issued::record_of;
 use crate::log_lines::{self, Loss};
@@ -37,7 +37,8 @@ pub(crate) struct AccessLog {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events without a line in the log. The queue was full, there were too many refusals, or the line could not be written.
+    /// The number of events that got no line since the last written line. The queue was full, too many events that any client can cause came in one
+    /// second, or the line could not be written.
     lost: u64,
     /// The second of the last event that any client can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),

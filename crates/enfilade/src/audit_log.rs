@@ -1,4 +1,4 @@
-//! The audit log: one line per change, on standard error together with the access log. The store keeps each change until the audit log contains the
+//! The audit log: one line per change, on standard error together with the request log. The store keeps each change until the audit log contains the
 //! line of the change.
 
 use crate::output;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) enum Loss {
     /// Too many lines waited.
     Queue,
-    /// There were more refusals of clients without a valid credential than the limit allows.
+    /// There were more failed logins, or more other events that any client can cause (refusals without a valid credential, plain HTTP), than the
+    /// limit allows.
     Limit,
     /// Standard error could not be written.
     Write,

@@ -1,6 +1,6 @@
-//! Ends connections. A connection ends at once if `cut` is notified or the client makes no progress. If the server stops, a connection ends after its
-//! running requests. An HTTP/2 connection also ends when it reaches its maximum number of requests or its maximum age, or when its client resets too
-//! many streams.
+//! Ends connections. A connection ends at once if `cut` is notified, or if the client does not read a response. An idle connection first stops
+//! accepting requests, and then ends. If the server stops, a connection ends after its running requests. An HTTP/2 connection also ends when it
+//! reaches its maximum number of requests or its maximum age, or when its client resets too many streams.
 
 use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;

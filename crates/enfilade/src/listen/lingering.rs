@@ -1,6 +1,6 @@
 //! Closes a connection without losing the response. A client may still send when the server has sent the response, for example after an oversized
 //! header or a refused upload. If the socket is then closed with unread bytes, the client gets a reset instead of the response. So before the socket
-//! is closed, the remaining bytes are read and discarded, for at most 2 s.
+//! is closed, the remaining bytes are read and discarded: at most 8 MiB, and for at most 2 s.
 
 use std::future::Future as _;
 use std::io;
