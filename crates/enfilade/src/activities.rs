@@ -65,7 +65,7 @@ impl Activities {
     fn write(&self, queue: &Receiver<UserId>) {
         loop {
             let began = clock::now();
-            // Only the first failure is logged, because a warning for every login would fill the log.
+            // Only the first failure of each hour is logged, because a warning for every login would fill the log.
             let mut is_told = false;
             let mut told = |done: Result<(), enfilade_admin::Error>| {
                 if let Err(why) = done

@@ -1,4 +1,4 @@
-//! The only module that may read clocks.
+//! The only module of the binary that may read the clocks of the system. Timeouts and intervals use the timers of tokio.
 
 use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_passage::{Clock, ClockSets};
@@ -50,8 +50,8 @@ pub(crate) fn nanos() -> u64 {
 }
 
 /// How far the wall clock and the boot-time clock are ahead of the coarse monotonic clock. The coarse monotonic clock takes the least time to read,
-/// and is at most 4 ms late. The offsets change only when a clock is set or the machine sleeps. So it is enough to measure the offsets ten times a
-/// second.
+/// and is late by at most one timer tick of the kernel (1 to 10 ms). The offsets change only when a clock is set or the machine sleeps. So it is
+/// enough to measure the offsets ten times a second.
 struct Ahead {
     looked: AtomicI64,
     unix: AtomicI64,

@@ -56,7 +56,8 @@ pub(crate) fn in_quotes(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A curl command that lists the directory at `path`. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the secret.
+/// A curl command that lists the directory at `path`. `login` is already quoted for the shell. If `login` contains no secret, curl asks for the
+/// secret.
 fn listing(home: &Home, login: &str, address: &str, path: &str) -> String {
     listing_with(authority(home).as_deref(), login, address, path)
 }
@@ -80,7 +81,7 @@ fn path_of(datastore: Option<&DatastoreName>) -> String {
 enum First {
     /// This user or token can log in and list this datastore, or the list of datastores.
     Listing(Authid, Option<DatastoreName>),
-    /// This user or token can log in, but may not list this datastore. No user or token was found that may list the datastore.
+    /// This user or token can log in, but may not list this datastore. No user or token was found that may list any datastore.
     Hidden(Authid, DatastoreName),
     /// The file system of a datastore does not answer.
     Unanswered,
@@ -205,8 +206,8 @@ fn shut(home: &Home, datastore: &DatastoreName, why: &str) -> (String, String) {
     (format!("nobody can list datastore {datastore}: {why}; to check the server:"), command(home, "doctor"))
 }
 
-/// The first commands to try with this data directory, with their heading: start the server if no server runs, and list a datastore. `None` if nobody
-/// could log in.
+/// The first commands to try with this data directory, with their heading: start the server if no server runs, and list a datastore. `None` if there
+/// is no such command, for example because nobody could log in.
 pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
     let (login, datastore) = match first(home, Sought::OldUser).ok()? {
         First::Listing(login, datastore) => (in_quotes(&login.to_string()), datastore),
@@ -237,7 +238,7 @@ pub(crate) fn served_at(home: &Home) -> String {
 }
 
 /// Creates the Fernet keys, if no session was ever issued with this store of facts. If the configuration contains the path of a key repository,
-/// nothing is created, because the owner of that repository makes the keys.
+/// nothing is created, because the owner of that repository makes the keys. Returns whether keys were created.
 pub(crate) fn make_first_keys(home: &Home) -> anyhow::Result<bool> {
     match &home.config.identity.fernet_keys {
         Some(_) => Ok(false),

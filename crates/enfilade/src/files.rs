@@ -84,7 +84,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs which files of a Proxmox server in the directory of `user.cfg` are not in use, and whether an administrator can log in.
+/// Logs which files of a Proxmox server in the directory of `user.cfg` are not in use, and why no administrator can log in, if none can.
 pub(crate) fn tell_unused(home: &Home) {
     let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
     unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));

@@ -1,4 +1,4 @@
-//! The first start: the records and files that `enfilade serve` and `enfilade init` create in an empty data directory.
+//! The first start: the records and files that `enfilade serve`, `enfilade init` and `enfilade setup` create in an empty data directory.
 
 use crate::config;
 use crate::example;

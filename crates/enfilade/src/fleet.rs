@@ -19,7 +19,8 @@ use std::time::Duration;
 /// The purpose for which a process uses the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A command. It reads the facts as they are on this machine, and prints a warning if they may be old.
+    /// A command. It first fetches the newest changes from etcd. If this fails, it prints a warning, and continues with the facts of this machine,
+    /// which may be old.
     Command,
     /// A server. It reads the facts only while it can prove that they are current.
     Serve,

@@ -169,5 +169,5 @@ const EXPIRED_FILES_MAX: u64 = 20_000;
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// The maximum number of warnings to log. `enfilade doctor` shows all warnings.
+/// The maximum number of logged warnings about datastores, and about roles. `enfilade doctor` shows all warnings.
 const WARNINGS_TOLD_MAX: usize = 100;

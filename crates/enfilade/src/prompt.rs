@@ -35,7 +35,8 @@ pub(crate) fn new_password_or_none(question: &str) -> anyhow::Result<Option<Secr
     secret(&first).map(Some)
 }
 
-/// Asks on standard error for a line from standard input. `default` is the answer if only Enter is typed; without a default, the question is repeated.
+/// Asks on standard error for a line from standard input. `default` is the answer if only Enter is typed; without a default, the question is
+/// repeated.
 pub(crate) fn answer(question: &str, default: Option<&str>) -> anyhow::Result<String> {
     let mut stderr = std::io::stderr();
     loop {

@@ -1,10 +1,11 @@
-//! The reload at SIGHUP. The configuration is read before everything else. If the configuration has an error, nothing changes.
+//! The reload at SIGHUP. The configuration is read before everything else. If the configuration has an error, the certificates and settings do not
+//! change.
 //!
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
 //! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
 //!
-//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. A reload reads these files once
-//! more and logs their problems. These problems do not make the reload fail.
+//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. A reload, also one that fails,
+//! reads these files once more and logs their problems. These problems do not make the reload fail.
 
 use crate::certificates::{Keeper, Served, count_of};
 use crate::config::{Check, Config};

@@ -181,7 +181,8 @@ async fn serve(
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
-    // Certificates are read with io_uring, which bypasses the limits of system calls. So io_uring is closed after the first reading.
+    // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because it would bypass them. So the limits
+    // are set after the first reading.
     confinement.limit_calls(&home.config)?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
@@ -462,7 +463,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The addresses of all listeners. Port 0 is replaced by the port that the kernel assigned.
+/// The addresses of the listeners, except the listener for other members of the fleet. Port 0 is replaced by the port that the kernel assigned.
 struct Bound {
     tls: Vec<SocketAddr>,
     operations: Vec<SocketAddr>,

@@ -77,8 +77,9 @@ impl KeysOfFleet {
         Ok(keys)
     }
 
-    /// Makes new keys from the keys of the fleet, and gives them to all members. This is possible only when all members use the present keys, because
-    /// then each server knows the key that signs next. Returns the description of the change that `make` returns.
+    /// Makes new keys from the keys of the fleet, and gives them to all members. Before that, waits until every server uses the present keys, or
+    /// refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the description of the change that `make`
+    /// returns.
     ///
     /// # Errors
     /// When `make` refuses, when etcd does not answer, or when another member changed the keys at the same time.

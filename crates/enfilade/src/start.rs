@@ -1,6 +1,6 @@
 //! Opens the store of facts for a server. An older store is upgraded, and a store with much free space is compacted. If another process restores,
-//! upgrades or compacts the store, the server waits for a limited time. After opening the store, and before it starts a thread, the server limits the
-//! files and ports that its process may open.
+//! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server opens the store for its
+//! work and starts its threads, it limits the files and ports that its process may open.
 
 use crate::config::Config;
 use crate::confinement::Confinement;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// Starts the listeners for other members of the fleet. Returns the count of their connections.
+/// Starts the listeners for other members of the fleet. Returns the counter of their connections.
 pub(super) fn serve_members(
     home: &Home,
     listeners: Vec<TcpListener>,
@@ -33,7 +33,7 @@ pub(super) fn serve_members(
     Ok(admission)
 }
 
-/// Asks for the other members of the fleet, if this server connects to them.
+/// Starts the task that asks etcd for the other members of the fleet. `None` if this server is not in a fleet, or has no listener for other members.
 pub(super) fn peers(home: &Home) -> anyhow::Result<Option<watch::Receiver<Peers>>> {
     let Some((tls, server)) = home.facts.tls.as_ref().zip(home.facts.server.clone()) else { return Ok(None) };
     passing::follow(&home.config, home.store.at().store, tls, server).map(Some)
