@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The pages with commands. Together they have all forms.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 18] = [
     "",
     "files/main/",
     "files/main/a.txt",
@@ -22,7 +22,10 @@ const PAGES: [&str; 15] = [
     "roles",
     "datastores",
     "applications",
+    "certificates",
+    "keys",
     "changes",
+    "refusals",
 ];
 
 /// The commands in the first column of the table below this heading.

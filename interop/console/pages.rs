@@ -2,7 +2,7 @@
 
 use super::{Browser, PASSWORD, server, set_password};
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::Server;
+use crate::server::{Server, until};
 use serde_json::json;
 
 /// The server, with an administrator and an auditor.
@@ -137,7 +137,7 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
     let server = world();
     let (root, eve, alice) =
         (signed_in(&server, "root"), signed_in(&server, "eve"), signed_in(&server, "alice"));
-    let areas = ["users", "groups", "roles", "datastores", "applications", "changes", "health"];
+    let areas = ["users", "groups", "roles", "datastores", "applications", "certificates", "keys", "changes", "refusals", "health"];
     for area in areas {
         let status = |browser: &Browser<'_>| browser.open(&format!("/console/{area}")).status;
         // A user without a privilege sees an empty list of datastores, as in the API.
@@ -236,4 +236,43 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
     // If the command line refuses something, the console refuses it with the same sentence.
     let refused = root.act("/console/users/add", &[("name", "alice@local")]);
     assert!(refused.status == 422 && refused.text().contains("already exists"), "{}", refused.text());
+}
+
+#[test]
+fn certificates_show_what_a_client_gets_for_a_name() {
+    let server = world();
+    let root = signed_in(&server, "root");
+    let page = |name: &str| root.open(&format!("/console/certificates?name={name}")).text();
+    let text = page("localhost");
+    assert!(text.contains("asks for <strong>localhost</strong> gets the certificate <code>"), "{text}");
+    assert!(text.contains("/tls/") && text.contains(" days</span>") && text.contains("ECDSA"), "{text}");
+    assert!(!text.contains("default certificate"), "{text}");
+    let text = page("unknown.example.com");
+    assert!(text.contains("No certificate has this name, so this is the default certificate."), "{text}");
+    let text = page(&"a".repeat(300));
+    assert!(text.contains("at most 253 characters"), "{text}");
+    // A file that cannot be used is on the page.
+    std::fs::write(server.data().join("tls/broken.pem"), "no certificate").unwrap();
+    until("the broken file is noticed", &server, || page("").contains("broken.pem"));
+    let keys = root.open("/console/keys").text();
+    assert!(keys.contains("signs now") && keys.contains("signs after the next rotation"), "{keys}");
+}
+
+#[test]
+fn refusals_hide_paths_from_people_who_do_not_administer_the_datastore() {
+    let server = world();
+    let (root, eve) = (signed_in(&server, "root"), signed_in(&server, "eve"));
+    let alice = server.add_token("alice@local!refused");
+    assert_eq!(curl(&server, &alice, "/dav/main/secret-name.txt", &[]).status, 404);
+    assert_eq!(curl(&server, "alice@local!refused:wrong", "/dav/main/", &PROPFIND_0).status, 401);
+    let page = |browser: &Browser<'_>, query: &str| browser.open(&format!("/console/refusals{query}")).text();
+    let text = page(&root, "");
+    assert!(text.contains("secret-name.txt") && text.contains("alice@local!refused"), "{text}");
+    assert!(text.contains("/console/explain?who=alice%40local%21refused&amp;right=read"), "{text}");
+    assert!(text.contains("ID05") && text.contains("wrong secret or password"), "{text}");
+    let only = page(&root, "?door=identity&code=ID05");
+    assert!(only.contains("ID05") && !only.contains("secret-name.txt"), "{only}");
+    let text = page(&eve, "");
+    assert!(text.contains("alice@local!refused") && !text.contains("secret-name.txt"), "{text}");
+    assert!(text.contains("shown to administrators of the datastore"), "{text}");
 }

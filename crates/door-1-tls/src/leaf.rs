@@ -36,6 +36,17 @@ pub enum Algorithm {
     Other,
 }
 
+impl Algorithm {
+    /// The name that commands and pages show.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Rsa => "RSA",
+            Algorithm::Ecdsa => "ECDSA",
+            Algorithm::Other => "other",
+        }
+    }
+}
+
 /// A buffer for the DER of a certificate. The buffer can be used again for the next certificate.
 #[derive(Default)]
 pub struct Room(Vec<u8>);

@@ -170,8 +170,10 @@ impl Client {
             return Ok(());
         }
         // If another server holds the lock, that server obtains the certificate. The next check of this server finds the certificate, or tries again.
-        let Ok(_lock) = FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) else {
-            return Ok(());
+        let _lock = match FileLock::take(&place(&self.data).join(".lock"), Duration::ZERO) {
+            Ok(lock) => lock,
+            Err(why) if why.kind() == std::io::ErrorKind::TimedOut => return Ok(()),
+            Err(why) => return Err(why).context("no certificate can be ordered"),
         };
         let taken = match &self.fleet {
             Some(fleet) => match fleet.take(is_asked).await {

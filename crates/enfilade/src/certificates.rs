@@ -1,6 +1,7 @@
 //! The certificates of the server. This module loads the certificates at the start, reads their keys at handshakes, and replaces certificates and
 //! keys while the server runs.
 
+mod page;
 mod served;
 mod ticket_keys;
 mod told;

@@ -7,6 +7,7 @@ use enfilade_admin::keystone::purge_revocations;
 use enfilade_admin::{
     Error, FernetKeys, KeyLook, KeyNews, KeyTerms, KeyWatch, is_rotation_due, rotate_due_keys, rotated_keys,
 };
+use enfilade_faces::ListKeys;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_fleet::Server;
 use enfilade_identity::fernet::KeyRing;
@@ -34,6 +35,12 @@ pub(crate) fn read(keys: &FernetKeys) -> anyhow::Result<Option<KeyRing>> {
 fn ring(found: &Found) -> anyhow::Result<KeyRing> {
     let keys: Vec<_> = found.keys.iter().map(|(index, key)| (*index, key.bytes())).collect();
     Ok(KeyRing::new(&keys)?)
+}
+
+/// Lists the keys for the console.
+pub(crate) fn lister(home: &Home) -> ListKeys {
+    let (keys, terms) = (home.fernet_keys(), key_terms(&home.config));
+    Arc::new(move || enfilade_admin::list_keys(&keys, &terms))
 }
 
 /// Reads the keys now, and then periodically in a separate thread. The thread also rotates the keys when they are due, and deletes old revocations.

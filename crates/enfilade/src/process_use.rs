@@ -1,11 +1,30 @@
 //! Reads from the kernel which resources this process uses: processor time, memory, descriptors.
 
-use enfilade_faces::ProcessUse;
+use crate::clock;
+use enfilade_faces::{Faces, ProcessUse};
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The number of ticks in a second, in `/proc/self/stat`. Linux reports 100 ticks per second to all programs.
 const TICKS: u64 = 100;
+
+/// Starts a thread that keeps the main figures of each minute, for the page "Health" of the console. `connections` returns the number of open
+/// connections.
+pub(crate) fn follow(faces: &Faces, connections: impl Fn() -> u64 + Send + 'static) -> anyhow::Result<()> {
+    let faces = faces.clone();
+    std::thread::Builder::new().name("minutes".into()).spawn(move || {
+        loop {
+            faces.metrics().set_process(read());
+            faces.metrics().set_connections(connections());
+            faces.metrics().end_minute(clock::now().unix_seconds);
+            std::thread::sleep(MINUTE);
+        }
+    })?;
+    Ok(())
+}
 
 /// Reads `/proc`. A value that cannot be read is 0.
 pub(crate) fn read() -> ProcessUse {

@@ -15,7 +15,7 @@ pub(crate) const DATASTORES: &str = "datastores";
 
 /// Every directory and file that the server itself reads or writes.
 pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
-    let Config { tls, identity, facts, backup, .. } = config;
+    let Config { tls, identity, facts, backup, fleet, decisions, .. } = config;
     let backups = backup.directory.clone().map(PathBuf::from);
     let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges, &backups];
     // `/proc` is reserved, too, because it shows the memory of processes.
@@ -23,8 +23,16 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();
     let certificates = certificate_directories(&tls.place(data)).into_iter().map(absolute).collect();
-    let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
-    let files = files.into_iter().flatten().chain(tls.sockets()).map(absolute).collect();
+    let sockets = decisions.listen.iter().flat_map(|listen| listen.sockets()).chain(tls.sockets());
+    let files = [
+        Some(config::path(data, config_file)),
+        std::env::current_exe().ok(),
+        tls.crt_list.clone(),
+        fleet.ca.clone(),
+        fleet.certificate.clone(),
+        fleet.key.clone(),
+    ];
+    let files = files.into_iter().flatten().chain(sockets).map(absolute).collect();
     Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)), openable: None }
 }
 
@@ -127,4 +135,21 @@ pub(crate) fn certificate_directories(place: &CertificatePlace) -> BTreeSet<Path
     let lines = CrtList::parse(&text).lines;
     let of_lines = lines.iter().filter_map(|line| base.join(&line.file).parent().map(Path::to_owned));
     of_lines.chain([base.clone()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the key of a member, its holder could change the facts of the whole fleet in etcd.
+    #[test]
+    fn files_of_the_fleet_and_sockets_of_decisions_are_reserved() {
+        let text = "[fleet]\nca = \"/srv/keys/ca.pem\"\ncertificate = \"/srv/keys/a.pem\"\nkey = \"/srv/keys/a.key\"\n\
+                    [decisions]\nlisten = \"unix:/srv/run/decide.sock\"\n";
+        let config = config::parse_file(text).unwrap();
+        let reserved = reserved(Path::new("/srv/data"), &config, None);
+        for path in ["/srv/keys/ca.pem", "/srv/keys/a.pem", "/srv/keys/a.key", "/srv/run/decide.sock"] {
+            assert!(reserved.files.contains(Path::new(path)), "{path}: {:?}", reserved.files);
+        }
+    }
 }

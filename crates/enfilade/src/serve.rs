@@ -195,6 +195,8 @@ async fn serve(
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces, home.config.console.enabled);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
+    faces.set_certificates(Arc::clone(&served) as _);
+    faces.set_keys(keys::lister(home));
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
     faces.metrics().set_confinement(confinement.states());
@@ -210,6 +212,8 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
+    let counted = Arc::clone(&admission);
+    process_use::follow(&faces, move || counted.count())?;
     // Metrics and health are served until the end. So a load balancer sees that the server drains.
     let (_to_the_end, never) = watch::channel(false);
     let mut watching = JoinSet::new();

@@ -1,10 +1,14 @@
 //! The pages of administrators. Each page asks door 4 for the same privilege as the corresponding call of the API of Proxmox Backup Server.
 
 pub(crate) mod applications;
+pub(crate) mod certificates;
 pub(crate) mod changes;
 pub(crate) mod datastores;
 pub(crate) mod groups;
 pub(crate) mod health;
+pub(crate) mod keys;
+pub(crate) mod plot;
+pub(crate) mod refusals;
 pub(crate) mod roles;
 pub(crate) mod users;
 
@@ -23,7 +27,10 @@ pub(crate) async fn show(click: &mut Click<'_>, area: &str) -> Result<Option<Ans
         "roles" => roles::show(click).await?,
         "datastores" => datastores::show(click).await?,
         "applications" => applications::show(click).await?,
+        "certificates" => certificates::show(click).await?,
+        "keys" => keys::show(click).await?,
         "changes" => changes::show(click).await?,
+        "refusals" => refusals::show(click).await?,
         "health" => health::show(click).await?,
         _ => return Ok(None),
     }))

@@ -16,6 +16,8 @@ pub(crate) enum Icon {
     Role,
     Key,
     Session,
+    Certificate,
+    Refusal,
     Log,
     Health,
     Question,
@@ -53,6 +55,8 @@ impl Icon {
             Icon::Role => "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10",
             Icon::Key => "M8 16a4.5 4.5 0 1 1 4.2-6H21v4h-3v2.5h-3V14h-2.8A4.5 4.5 0 0 1 8 16zM8 11.5h.01",
             Icon::Session => "M3 5h18v11H3zM8 20h8M12 16v4",
+            Icon::Certificate => "M12 14.5a5 5 0 1 0 0-10 5 5 0 0 0 0 10zM8.5 13.5L7 21l5-2.5L17 21l-1.5-7.5",
+            Icon::Refusal => "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM6 6l12 12",
             Icon::Log => "M8 6h13M8 12h13M8 18h13M3.5 6h.01M3.5 12h.01M3.5 18h.01",
             Icon::Health => "M3 12h4l2.5-6 4.5 12 2.5-6H21",
             Icon::Question => {

@@ -230,16 +230,20 @@ pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -
     let number: usize = asked.parse().unwrap_or(0);
     let rest = all.get(number.saturating_mul(rows)..).unwrap_or_default();
     let (shown, more) = rest.split_at(rest.len().min(rows));
+    (shown, pages(query, number, !more.is_empty()))
+}
+
+/// The links to the pages before and after the page with this number.
+pub(crate) fn pages(query: &str, number: usize, has_more: bool) -> Markup {
     let to = |number: usize| url("", &[(query, &number.to_string())]);
-    let links = html! {
-        @if number > 0 || !more.is_empty() {
+    html! {
+        @if number > 0 || has_more {
             nav.pages aria-label={ "Pages of " (query) } {
                 @if number > 0 { a rel="prev" href=(to(number - 1)) { "Previous page" } } @else { span {} }
-                @if more.is_empty() { span {} } @else { a rel="next" href=(to(number + 1)) { "Next page" } }
+                @if has_more { a rel="next" href=(to(number + 1)) { "Next page" } } @else { span {} }
             }
         }
-    };
-    (shown, links)
+    }
 }
 
 /// A point in time. The script shows the time in the time zone of the browser.

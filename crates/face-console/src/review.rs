@@ -12,7 +12,7 @@ use crate::section::Section;
 use bytes::Bytes;
 use enfilade_faces::browser::failure_of_change;
 use enfilade_faces::{Answer, Body, Cut, Faces, Failure, blocking_failure};
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, shell_word};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, csv_field, shell_word};
 use enfilade_passage::{NodeKind, Reviewed, Visit};
 use maud::html;
 use std::ops::ControlFlow;
@@ -134,16 +134,16 @@ impl<'s> Writing<'s> {
         sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
         (visit, datastore): (Visit, DatastoreName),
     ) -> Self {
-        let names = people.iter().map(|who| quoted(&who.to_string())).collect();
+        let names = people.iter().map(|who| csv_field(&who.to_string())).collect();
         Writing { names, lines: "path,kind,who,rights\n".to_owned(), sender, visit, datastore }
     }
 
     /// Adds the lines about an object. Returns `Break` if the response must end.
     fn write(&mut self, object: &Reviewed<'_>) -> ControlFlow<()> {
-        let path = quoted(&object.path.to_string());
+        let path = csv_field(&object.path.to_string());
         let kind = if object.kind == NodeKind::File { "file" } else { "directory" };
         for (who, rights) in self.names.iter().zip(object.rights).filter(|(_, rights)| !rights.is_empty()) {
-            let rights = quoted(&rights.to_string());
+            let rights = csv_field(&rights.to_string());
             self.lines.push_str(&format!("{path},{kind},{who},{rights}\n"));
         }
         if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
@@ -164,32 +164,6 @@ impl<'s> Writing<'s> {
                 Ok(Err(_)) => return ControlFlow::Break(()),
                 Err(_) => {}
             }
-        }
-    }
-}
-
-/// A CSV field (RFC 4180 §2). A field that a spreadsheet would read as a formula begins with an apostrophe.
-fn quoted(field: &str) -> String {
-    let is_formula = field.starts_with(['=', '+', '-', '@', '\t']);
-    let is_plain = !is_formula && !field.contains([',', '"', '\r', '\n']);
-    let before = if is_formula { "'" } else { "" };
-    if is_plain { field.to_owned() } else { format!("\"{before}{}\"", field.replace('"', "\"\"")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn a_field_is_one_field_and_no_formula() {
-        for (field, expected) in [
-            ("plain", "plain"),
-            ("a,b", "\"a,b\""),
-            ("say \"hi\"", "\"say \"\"hi\"\"\""),
-            ("=1+1", "\"'=1+1\""),
-            ("line\nbreak", "\"line\nbreak\""),
-        ] {
-            assert_eq!(quoted(field), expected);
         }
     }
 }

@@ -17,13 +17,16 @@ pub(crate) enum Section {
     Roles,
     Datastores,
     Applications,
+    Certificates,
+    Keys,
     Changes,
+    Refusals,
     Health,
 }
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Section::Files,
         Section::Links,
         Section::Trash,
@@ -34,7 +37,10 @@ impl Section {
         Section::Roles,
         Section::Datastores,
         Section::Applications,
+        Section::Certificates,
+        Section::Keys,
         Section::Changes,
+        Section::Refusals,
         Section::Health,
     ];
 
@@ -77,7 +83,13 @@ impl Section {
             Section::Applications => {
                 ("/console/applications", "Applications", Icon::Session, audit("/application"))
             }
+            Section::Certificates => {
+                let needs = audit("/system/certificates");
+                ("/console/certificates", "Certificates", Icon::Certificate, needs)
+            }
+            Section::Keys => ("/console/keys", "Keys", Icon::Key, audit("/access")),
             Section::Changes => ("/console/changes", "Changes", Icon::Log, audit("/system/log")),
+            Section::Refusals => ("/console/refusals", "Refusals", Icon::Refusal, audit("/system/log")),
             Section::Health => ("/console/health", "Health", Icon::Health, audit("/system/status")),
         }
     }

@@ -5,9 +5,10 @@ use crate::credential::Carried;
 use crate::metrics::Metrics;
 use crate::pass_on::{Elsewhere, PassOn, home_elsewhere};
 use crate::rendered::Rendered;
+use crate::served_certificates::ServedCertificates;
 use crate::trace::{self, Trace};
 use enfilade_admin::keystone::Catalog;
-use enfilade_admin::{ChangeContext, FileSet, LimitModel, PasswordRules};
+use enfilade_admin::{ChangeContext, FileSet, KeySummary, LimitModel, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{DatastoreName, RequestId};
@@ -31,6 +32,8 @@ pub struct Faces {
     pub(crate) metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
+    certificates: Arc<OnceLock<Arc<dyn ServedCertificates>>>,
+    keys: Arc<OnceLock<ListKeys>>,
     pub(crate) transport_security: Option<HeaderValue>,
     sign_in: Option<Arc<str>>,
     /// The other members of the fleet, which serve datastores; `None` if this server is not in a fleet.
@@ -44,6 +47,9 @@ pub type ProveFirst =
 
 /// A request to reload configuration and certificates. The reply contains the result, or the reason why the reload failed.
 pub type Reload = oneshot::Sender<Result<String, String>>;
+
+/// Lists the keys that sign sessions.
+pub type ListKeys = Arc<dyn Fn() -> Result<Vec<KeySummary>, enfilade_admin::Error> + Send + Sync>;
 
 /// State of the Identity API: the index of the catalog, the memo of rendered response bodies, and the counter for request ids.
 struct V3Memo {
@@ -82,6 +88,8 @@ impl Faces {
             metrics,
             v3,
             reloads,
+            certificates: Arc::default(),
+            keys: Arc::default(),
             transport_security,
             sign_in,
             others: None,
@@ -114,6 +122,26 @@ impl Faces {
     /// Sets the channel to the task that reloads configuration and certificates.
     pub fn set_reloads(&self, to: mpsc::Sender<Reload>) {
         let _ = self.reloads.set(to);
+    }
+
+    /// Sets the answers to questions about the served certificates.
+    pub fn set_certificates(&self, certificates: Arc<dyn ServedCertificates>) {
+        let _ = self.certificates.set(certificates);
+    }
+
+    /// The answers to questions about the served certificates; `None` while the server starts.
+    pub fn certificates(&self) -> Option<&Arc<dyn ServedCertificates>> {
+        self.certificates.get()
+    }
+
+    /// Sets how the keys of sessions are listed.
+    pub fn set_keys(&self, keys: ListKeys) {
+        let _ = self.keys.set(keys);
+    }
+
+    /// Lists the keys of sessions; `None` while the server starts.
+    pub fn keys(&self) -> Option<&ListKeys> {
+        self.keys.get()
     }
 
     /// Reloads configuration and certificates. This function blocks until the reload has ended.

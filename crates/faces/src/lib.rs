@@ -32,6 +32,7 @@ mod rendered;
 mod respond;
 mod routes;
 mod serve;
+mod served_certificates;
 mod splices;
 mod trace;
 mod unread;
@@ -41,22 +42,23 @@ pub use arriving::Arriving;
 pub use blocking_work::{CancelOnDrop, CancelToken, blocking, blocking_failure};
 pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
 pub use connection::{AnonymousSlot, Connection, Proxies, Terms, UNNAMED};
-pub use faces::{Faces, ProveFirst, Reload, Takes};
+pub use faces::{Faces, ListKeys, ProveFirst, Reload, Takes};
 pub use head::{Flaw, accepts_html, list};
 pub use methods::METHODS;
 pub use metrics::{
-    AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, FleetState, HandshakeEnd, METRICS, Metric, Metrics,
-    ProcessUse, TimedDoor,
+    AcmeState, DATASTORES_SHOWN_MAX, Disk, FileLook, FleetState, HISTORY_MINUTES, HandshakeEnd, METRICS,
+    Metric, Metrics, Minute, ProcessUse, RecentRefusal, TimedDoor,
 };
 pub use pass_on::{Elsewhere, PassOn, Passing};
 pub use passed::{Passed, PassedBody};
 pub use received::{BoxError, Incoming, collect_form, collect_json, collect_message, collect_xml};
 pub use redirect::{Challenge, PLAIN_HTTP, Redirect};
 pub use rendered::Rendered;
-pub use request_error::{CODES, Failure, RequestError};
+pub use request_error::{CODES, Failure, RequestError, refusal_row};
 pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, statuses_of_code};
 pub use routes::{LINKS, Reply, RequestContext, Route};
 pub use serve::{Form, Router};
+pub use served_certificates::{SentCertificate, ServedCertificate, ServedCertificates, SomeCertificates};
 pub use splices::{PipeSource, Sent, Splices};
 pub use trace::Trace;
 pub use unread::Received;

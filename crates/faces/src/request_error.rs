@@ -186,6 +186,11 @@ impl From<RequestError> for Failure {
     }
 }
 
+/// The row with this code, in the table above or in a table of doors 2 to 5.
+pub fn refusal_row(code: &str) -> Option<&'static RefusalRow> {
+    CODES.iter().find(|row| row.code == code).or_else(|| Refusal::row_of(code))
+}
+
 impl RequestError {
     /// The stable code of the error in the log.
     pub fn code(self) -> &'static str {

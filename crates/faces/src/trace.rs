@@ -109,6 +109,9 @@ impl Drop for Trace {
         let is_of_store = !self.event.code.is_empty()
             && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
         self.metrics.count(&self.event, is_of_store);
+        if !self.event.code.is_empty() {
+            self.metrics.keep(&self.event, self.house.now().unix_seconds);
+        }
         if let Some(admitted) = self.admitted {
             self.metrics.door_took(TimedDoor::Content, admitted.elapsed());
         }

@@ -3,6 +3,7 @@
 mod acl_dialect;
 mod acl_path;
 mod authid;
+mod csv_field;
 mod date;
 mod escapes;
 mod host_name;
@@ -22,6 +23,7 @@ mod unseen;
 pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, NameInDomain, Realm, TokenName, Ugid, Userid, word_of_id};
+pub use csv_field::csv_field;
 pub use date::{
     LAST_SECOND, MICROS_PER_SECOND, date_of, days_of, from_rfc3339, micros_from_rfc3339, to_rfc3339,
 };

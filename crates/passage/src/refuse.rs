@@ -2,7 +2,7 @@
 
 use enfilade_content::Refusal as Content;
 use enfilade_facts::vocabulary::StorePath;
-use enfilade_facts::{Door, Fault, Refuse, SourceError};
+use enfilade_facts::{Door, Fault, RefusalRow, Refuse, SourceError};
 
 /// The object that a refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The row with this code in the tables of doors 2 to 5.
+    pub fn row_of(code: &str) -> Option<&'static RefusalRow> {
+        let tables: [&'static [RefusalRow]; 4] = [
+            &enfilade_identity::CODES,
+            &enfilade_datastore::CODES,
+            &enfilade_access::CODES,
+            &enfilade_content::CODES,
+        ];
+        tables.into_iter().flatten().find(|row| row.code == code)
+    }
+
     /// Records in the refusal which object the refusal is about. A refusal that already records an object stays unchanged.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {

@@ -192,8 +192,12 @@ pub(super) fn of_group(
     for (key, _) in view.list::<Membership>(&Member::Group(*id).prefix())? {
         change.delete::<Membership>(&key);
     }
-    for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(*id)))?.into_iter().take(AT_ONCE) {
-        change.delete::<Grant>(&key);
+    let grants = view.list::<Grant>(&GrantKey::of(&Grantee::Group(*id)))?;
+    for (key, _) in grants.iter().take(AT_ONCE) {
+        change.delete::<Grant>(key);
+    }
+    if grants.len() > AT_ONCE {
+        return Ok(false);
     }
     for key in AssignmentKey::all_of(view, &Who::Group(*id))? {
         change.delete::<Assignment>(&key);

@@ -95,6 +95,16 @@ impl Served {
         &self.tickets
     }
 
+    /// The snapshot that handshakes use now.
+    pub(super) fn now(&self) -> Tls {
+        self.exchange.borrow().clone()
+    }
+
+    /// The files that cannot be used, and the reasons.
+    pub(super) fn bad(&self) -> Vec<(String, String)> {
+        self.faults().files.iter().map(|(file, why)| (file.clone(), why.clone())).collect()
+    }
+
     fn faults(&self) -> MutexGuard<'_, Faults> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }

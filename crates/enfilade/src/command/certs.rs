@@ -99,14 +99,6 @@ fn unread(files: &CertificateFiles) -> String {
     format!("the certificates of `{}` cannot be read", files.place().path().display())
 }
 
-fn kind(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Rsa => "RSA",
-        Algorithm::Ecdsa => "ECDSA",
-        Algorithm::Other => "other",
-    }
-}
-
 /// The time until a certificate expires, in hours or days.
 fn left(not_after: i64, now: i64) -> String {
     match not_after - now {
@@ -157,7 +149,7 @@ fn list_all(
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let (names, until) = (format!("{}{more}", shown.join(" ")), output::time(leaf.not_after));
             let shared = if is_shared(file) { "yes" } else { "-" };
-            let kind = kind(leaf.algorithm).to_owned();
+            let kind = leaf.algorithm.name().to_owned();
             vec![left(leaf.not_after, now), until, kind, shared.to_owned(), names, file.clone()]
         };
         output::table(
@@ -172,7 +164,7 @@ fn list_all(
 /// A certificate in JSON, with further fields.
 fn described<const N: usize>(file: &str, leaf: &Leaf, more: [(&str, Value); N]) -> Value {
     let mut value = json!({
-        "file": file, "names": leaf.names, "key": kind(leaf.algorithm), "not_before": leaf.not_before,
+        "file": file, "names": leaf.names, "key": leaf.algorithm.name(), "not_before": leaf.not_before,
         "not_after": leaf.not_after,
     });
     if let Some(fields) = value.as_object_mut() {
@@ -252,7 +244,7 @@ fn show(
     let mut rows = vec![
         ["file".to_owned(), permit.certificate().to_owned()],
         ["served because".to_owned(), because],
-        ["key".to_owned(), kind(leaf.algorithm).to_owned()],
+        ["key".to_owned(), leaf.algorithm.name().to_owned()],
         ["valid from".to_owned(), output::time(leaf.not_before)],
         [
             "valid until".to_owned(),

@@ -141,7 +141,7 @@ fn printed(command: &mut Command) -> Vec<u8> {
 fn metrics(data: &Path, config: Option<&Path>) -> Vec<u8> {
     let read = || {
         let config = home::config_of(Some(data.to_owned()), config)?;
-        let text = config.operations.listen.texts().first().cloned().unwrap_or_default();
+        let text = config.operations.listen.for_client();
         let address = text.to_socket_addrs()?.next().context("no address")?;
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
             .with_context(|| format!("no server answers on {text}"))?;

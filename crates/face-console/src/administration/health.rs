@@ -2,13 +2,36 @@
 //! certificates.
 
 use super::may_see;
+use super::plot::{Figure, plot};
 use crate::click::Click;
 use crate::icons::Icon;
-use crate::page::command;
+use crate::page::{bytes, command};
 use crate::section::Section;
 use enfilade_faces::{Answer, Faces, Failure, blocking_failure};
 use enfilade_facts::{MirrorHealth, Read as _};
 use maud::html;
+
+/// The main figures.
+const FIGURES: [Figure; 6] = [
+    Figure {
+        label: "Answered requests in a minute",
+        of: |minute| minute.requests,
+        shown: |count| count.to_string(),
+    },
+    Figure { label: "Refused in a minute", of: |minute| minute.refused, shown: |count| count.to_string() },
+    Figure {
+        label: "Answers 5xx in a minute",
+        of: |minute| minute.failed,
+        shown: |count| count.to_string(),
+    },
+    Figure { label: "Open connections", of: |minute| minute.connections, shown: |count| count.to_string() },
+    Figure { label: "Memory", of: |minute| minute.resident_bytes, shown: bytes },
+    Figure { label: "Processor time in a minute", of: |minute| minute.cpu_millis, shown: seconds },
+];
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{} s", millis / 1_000, millis % 1_000 / 100)
+}
 
 /// The result of one check.
 struct Check {
@@ -96,6 +119,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let faces = click.faces.clone();
     let checks = blocking_failure(click.visit.share(), move || Ok(checks(&faces)));
     let checks = checks.await?;
+    let minutes = click.faces.metrics().history();
     let content = html! {
         div.head { div { h1 { "Health" } p { "What this process knows about itself." } } }
         div.card {
@@ -113,6 +137,10 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
                     }
                 }
             }
+        }
+        h2 { "The last three hours" }
+        @if minutes.is_empty() { p.weak { "The plots appear when the server has run for a minute." } } @else {
+            div.plots { @for figure in &FIGURES { (plot(figure, &minutes)) } }
         }
         (command(&["enfilade doctor".to_owned()]))
     };

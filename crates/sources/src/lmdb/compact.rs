@@ -59,7 +59,8 @@ pub enum CompactError {
     Source(SourceError),
     /// The new file could not be made or renamed, or the directory could not be synced after the rename.
     #[error(
-        "the facts cannot be compacted, nothing was changed: the new file cannot be made or put in place: {0}"
+        "the facts cannot be compacted: the new file cannot be made or put in place: {0}. No facts were lost: the store is in its earlier file or in \
+         the compacted file. Run `enfilade facts check`"
     )]
     Io(io::Error),
 }

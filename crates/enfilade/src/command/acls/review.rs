@@ -4,7 +4,7 @@ use crate::home::Home;
 use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::Context;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath, csv_field};
 use enfilade_passage::NodeKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ pub(super) fn run(
             match form {
                 Form::Text => output::line(&format!("{who:<width$}  {kind:<9}  {path}  {rights}")),
                 Form::Csv => {
-                    let fields = [&path, kind, who, &rights.to_string()].map(quoted);
+                    let fields = [&path, kind, who, &rights.to_string()].map(csv_field);
                     output::line(&fields.join(","));
                 }
                 Form::Json => output::json_line(
@@ -92,13 +92,6 @@ fn kind(kind: NodeKind) -> &'static str {
         NodeKind::File => "file",
         NodeKind::Directory => "directory",
     }
-}
-
-/// A CSV field (RFC 4180 §2). A field with a special character, or that a spreadsheet would read as a
-/// formula, is enclosed in double quotes.
-fn quoted(field: &str) -> String {
-    let is_plain = !field.contains([',', '"', '\r', '\n']) && !field.starts_with(['=', '+', '-', '@', '\t']);
-    if is_plain { field.to_owned() } else { format!("\"{}\"", field.replace('"', "\"\"")) }
 }
 
 type Review = BTreeMap<(String, String), String>;
@@ -153,22 +146,4 @@ pub(super) fn changes(before: &Path, after: &Path, json: bool) -> anyhow::Result
         output::note(&format!("access: {gained} gained, {lost} lost, {other} changed"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn fields_are_quoted_where_they_have_to_be() {
-        for (field, expected) in [
-            ("plain", "plain"),
-            ("a,b", "\"a,b\""),
-            ("say \"hi\"", "\"say \"\"hi\"\"\""),
-            ("=1+1", "\"=1+1\""),
-            ("line\nbreak", "\"line\nbreak\""),
-        ] {
-            assert_eq!(quoted(field), expected);
-        }
-    }
 }

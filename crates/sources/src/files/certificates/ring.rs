@@ -170,7 +170,7 @@ impl<'r> Run<'r> {
                 Ok(_) => {}
                 Err(why) if why.raw_os_error() == Some(Errno::INTR.raw_os_error()) => continue,
                 Err(why) if why.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
-                Err(why) => return self.abandon(why),
+                Err(why) => return Err(why),
             }
             let done: Vec<cqueue::Entry> = self.ring.completion().collect();
             for entry in done {
@@ -193,12 +193,6 @@ impl<'r> Run<'r> {
             }
         }
         entry.result()
-    }
-
-    /// Ends the run with an error. The buffers are never freed, because the kernel may still write into them.
-    fn abandon(&mut self, why: io::Error) -> io::Result<()> {
-        std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));
-        Err(why)
     }
 
     /// Opens the next file into a slot, after the previous file of the slot has been read or has failed.
@@ -301,6 +295,15 @@ impl<'r> Run<'r> {
         }
         (self.each)(file, Ok(bytes));
         self.begin_next(at)
+    }
+}
+
+impl Drop for Run<'_> {
+    /// If the run ends early, also by a panic of `each`, the kernel may still write into the buffers. So the buffers are never freed.
+    fn drop(&mut self) {
+        if self.under_way > 0 {
+            std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));
+        }
     }
 }
 

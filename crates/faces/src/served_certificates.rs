@@ -1,0 +1,48 @@
+//! What a page asks about the certificates of the listener. The answers come from the snapshot with which the running process answers handshakes.
+
+/// A certificate that the listener can send.
+#[derive(Clone, Debug)]
+pub struct ServedCertificate {
+    /// The path of its file.
+    pub file: String,
+    /// The last second in which the certificate is valid, since the epoch.
+    pub not_after: i64,
+    /// The kind of its key: `RSA`, `ECDSA` or `other`.
+    pub key: &'static str,
+    /// The names in the certificate, or the reason why its file cannot be read now.
+    pub names: Result<Vec<String>, String>,
+}
+
+/// Some of the certificates, the first to expire first, and all problems.
+#[derive(Clone, Debug)]
+pub struct SomeCertificates {
+    /// The certificates.
+    pub certificates: Vec<ServedCertificate>,
+    /// The number of all certificates.
+    pub total: usize,
+    /// The files that cannot be used, and the reasons.
+    pub faults: Vec<(String, String)>,
+}
+
+/// The certificate for a server name.
+#[derive(Clone, Debug)]
+pub struct SentCertificate {
+    /// The certificate.
+    pub certificate: ServedCertificate,
+    /// Whether the certificate is sent only because no certificate has the name.
+    pub is_default: bool,
+    /// The number of the line in the crt-list, if the certificate is in a crt-list.
+    pub line: Option<u32>,
+}
+
+/// Answers questions about the served certificates. The methods read files, so callers must not call them on a thread for network I/O.
+pub trait ServedCertificates: Send + Sync {
+    /// The `count` certificates after the first `skipped` ones. The certificates are sorted by the time at which they expire.
+    fn some(&self, skipped: usize, count: usize) -> SomeCertificates;
+
+    /// The certificate that a client gets when it asks for this server name or IP address.
+    ///
+    /// # Errors
+    /// When the handshake would be refused: the reason.
+    fn sent_for(&self, name: &str) -> Result<SentCertificate, String>;
+}
