@@ -230,7 +230,7 @@ async function secondFactor(page) {
   await page.keyboard.press("Enter");
   await page.waitForSelector("#recovery-codes");
   await check(page, "recovery-codes");
-  const [recovery, other] = (await page.locator("#recovery-codes").innerText()).split("\n");
+  const [recovery, other, third] = (await page.locator("#recovery-codes").innerText()).split("\n");
   // The user enters first the password, and then the code.
   await page.click("a:has-text('Sign in')");
   await page.fill("#user", "bob");
@@ -255,10 +255,45 @@ async function secondFactor(page) {
   await page.goto(`${server}/console/account`);
   await page.waitForSelector("text=9 recovery codes are left.");
   await check(page, "account-second-factor");
+  await passkey(page, third);
   await page.fill("#factor-password", PASSWORD);
   await page.fill("#factor-code", other);
   await page.click("button.danger:has-text('Remove the second factor')");
   await page.waitForSelector("text=The second factor was removed.");
+}
+
+// Adds a passkey, signs in with it, and sends the same answer of the authenticator again.
+async function passkey(page, code) {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send("WebAuthn.enable");
+  const options = { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true };
+  await devtools.send("WebAuthn.addVirtualAuthenticator", { options });
+  await page.click("summary:has-text('Add a passkey')");
+  await page.fill("#passkey-name", EVIL.slice(0, 60));
+  await page.fill("#passkey-password", PASSWORD);
+  await page.fill("#passkey-code", code);
+  await page.click("button:has-text('Make the passkey')");
+  await page.waitForSelector("text=The passkey was added.");
+  await check(page, "account-passkey");
+  await page.click("button[title='Sign out']");
+  await page.click("text=Sign in again");
+  await page.fill("#user", "bob");
+  await page.fill("#password", PASSWORD);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("button:has-text('Use a passkey')");
+  await check(page, "sign-in-passkey");
+  const sent = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/console/sign-in"));
+  await page.click("button:has-text('Use a passkey')");
+  const data = (await sent).postData();
+  await page.waitForURL(`${server}/console/`);
+  const headers = { origin: server, "content-type": "application/x-www-form-urlencoded" };
+  const again = await page.request.post(`${server}/console/sign-in`, { data, headers, maxRedirects: 0 });
+  assert.equal(again.status(), 403);
+  assert.match(await again.text(), /The passkey was not accepted/);
+  await page.goto(`${server}/console/account`);
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.click("button:has-text('Remove <img')");
+  await page.waitForSelector("text=The passkey was removed.");
 }
 
 async function administration(page) {

@@ -4,8 +4,8 @@
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
 use crate::resolve::user_id;
-use enfilade_facts::limits::ENROLMENT_SECONDS;
-use enfilade_facts::tables::{Revoked, SecondFactor, User};
+use enfilade_facts::limits::{ENROLMENT_SECONDS, PASSKEYS_MAX};
+use enfilade_facts::tables::{Octets, Passkey, Revoked, SecondFactor, User};
 use enfilade_facts::vocabulary::{Secret, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{
@@ -13,12 +13,14 @@ use enfilade_identity::{
 };
 
 /// The state of a user's second factor, without its secrets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecondFactorState {
     /// When the user confirmed the second factor, in seconds since the epoch.
     pub since: i64,
     /// The number of recovery codes that were not used yet.
     pub recovery_codes: usize,
+    /// The passkeys.
+    pub passkeys: Vec<Passkey>,
 }
 
 fn unusable(_: NotSealed) -> Error {
@@ -39,7 +41,8 @@ fn not_begun() -> Error {
 pub fn second_factor_of(source: &dyn Source, user: &UserId) -> Result<Option<SecondFactorState>, Error> {
     let row = source.read(|view| view.get::<SecondFactor>(user))??;
     Ok(row.and_then(|row| {
-        Some(SecondFactorState { since: row.confirmed_at?, recovery_codes: row.recovery.len() })
+        let (since, recovery_codes) = (row.confirmed_at?, row.recovery.len());
+        Some(SecondFactorState { since, recovery_codes, passkeys: row.passkeys })
     }))
 }
 
@@ -75,6 +78,7 @@ pub fn begin_second_factor(
             confirmed_at: None,
             used_step: 0,
             recovery: Vec::new(),
+            passkeys: Vec::new(),
         };
         change.expect_present::<User>(user).expect_unchanged(user, before.as_ref()).put(user, &row);
         Ok(())
@@ -158,6 +162,52 @@ pub fn renew_recovery_codes(
         Ok(())
     })?;
     Ok(codes)
+}
+
+/// Adds a passkey to the second factor of a user who entered the password and this code.
+///
+/// # Errors
+/// When the code was used before, the user has too many passkeys or this passkey already, or the facts cannot be changed.
+pub fn add_passkey(ctx: &ChangeContext<'_>, code: &Passcode, passkey: &Passkey) -> Result<At, Error> {
+    let user = code.user();
+    let ((), at) = ctx.commit(&format!("add the passkey `{}` of {user}", passkey.name), |view, change| {
+        let row = view.get::<SecondFactor>(user)?;
+        let mut after = code.used_in(row.as_ref())?;
+        if after.passkeys.iter().any(|known| known.id == passkey.id || known.name == passkey.name) {
+            let why = format!("there is already a passkey with the name `{}`, or this passkey", passkey.name);
+            return Err(Error::Refused(why));
+        }
+        if after.passkeys.len() >= PASSKEYS_MAX {
+            let why = format!("a user can have {PASSKEYS_MAX} passkeys; remove one first");
+            return Err(Error::Refused(why));
+        }
+        after.passkeys.push(passkey.clone());
+        change.expect_unchanged(user, row.as_ref()).put(user, &after);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Removes a passkey. The user can still sign in with a code.
+///
+/// # Errors
+/// When the user has no such passkey, or the facts cannot be changed.
+pub fn remove_passkey(ctx: &ChangeContext<'_>, user: &UserId, id: &Octets) -> Result<At, Error> {
+    let ((), at) = ctx.commit(&format!("remove a passkey of {user}"), |view, change| {
+        let row = view.get::<SecondFactor>(user)?;
+        let mut after = row.clone().ok_or_else(|| no_passkey(user))?;
+        after.passkeys.retain(|passkey| passkey.id != *id);
+        if row.as_ref() == Some(&after) {
+            return Err(no_passkey(user));
+        }
+        change.expect_unchanged(user, row.as_ref()).put(user, &after);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+fn no_passkey(user: &UserId) -> Error {
+    Error::Missing { what: "passkey of", name: user.to_string(), hint: "nothing was changed" }
 }
 
 /// Removes the second factor of a user who entered the password and this code. No session ends.

@@ -36,6 +36,7 @@ mod session;
 mod revocations;
 mod mfa;
 mod passcode;
+mod passkey;
 mod judge;
 mod browser_session;
 mod link;
@@ -62,7 +63,10 @@ pub use memo::IdentityMemo;
 pub use mfa::is_enough;
 pub use oauth::{OAuthAsk, OAuthProof, OAuthToken, Verifier, prove};
 pub use open::{open, reopen, validate};
-pub use passcode::{Passcode, check_passcode};
+pub use passcode::{Passcode, PasskeyAsk, check_passcode, check_passkey};
+pub use passkey::{
+    Assertion, Ceremony, NewPasskey, PASSKEY_ALGORITHMS, host_of_origin, passkey_challenge,
+};
 pub use permit::{IdentityPermit, Unfinished, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};
 pub use reaches::{check_login, lacks_secret, reaches, who_would};

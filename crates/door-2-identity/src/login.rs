@@ -47,6 +47,11 @@ pub fn read_receipt(
 }
 
 impl Receipt {
+    /// When the receipt was issued, in seconds since the epoch.
+    pub fn issued_at(&self) -> i64 {
+        self.0.issued_at
+    }
+
     /// The methods that the receipt proves for this user.
     ///
     /// # Errors

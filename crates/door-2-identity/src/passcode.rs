@@ -5,6 +5,7 @@
 use crate::account::{self, AccountState};
 use crate::ask::SecretAsk;
 use crate::generated::HashKey;
+use crate::passkey::{Assertion, Ceremony};
 use crate::refuse::Refusal;
 use crate::second_factor::{Code, CodeUse, check_code};
 use crate::totp::{right_steps, step_at};
@@ -177,9 +178,57 @@ fn check_own(
         confirmed_at: None,
         used_step: 0,
         recovery: Vec::new(),
+        passkeys: Vec::new(),
     };
     let row = factor.map_or_else(|| Cow::Owned(decoy()), Cow::Borrowed);
     check_code(key, &user, &row, &ask.secret, now.unix_seconds)
+}
+
+/// The answer of an authenticator that takes the place of a code.
+#[derive(Clone, Debug)]
+pub struct PasskeyAsk {
+    /// The answer.
+    pub assertion: Assertion,
+    /// The challenge of the page.
+    pub challenge: [u8; 32],
+    /// The origin of the page.
+    pub origin: String,
+    /// When the password of this login was proven, in seconds since the epoch.
+    pub proven_at: i64,
+}
+
+/// Checks the answer of an authenticator. The result counts as a passcode of the user's second factor.
+///
+/// # Errors
+/// When there is no such user, the user is disabled or expired, the passkey is not a passkey of the user, or the answer is wrong or was used.
+pub fn check_passkey(
+    view: &enfilade_facts::View<'_>,
+    now: Clocks,
+    authid: &Authid,
+    ask: &PasskeyAsk,
+) -> Result<Passcode, Refusal> {
+    let view = &View::new(view);
+    let account = match account::ids_of(view, authid)? {
+        Some((user, None)) => AccountState::of(view, authid, user, None)?,
+        _ => None,
+    };
+    let account = account.ok_or_else(|| Refusal::Unknown(authid.clone()))?;
+    account.check(view, now)?;
+    account.check_lock(now)?;
+    let passcode = Passcode { authid: authid.clone(), user: account.id, matched: Vec::new(), own: None };
+    let factor = view.second_factor(&account.id)?;
+    let known = factor.as_ref().and_then(|factor| {
+        let passkey = factor.passkeys.iter().find(|passkey| passkey.id.0 == ask.assertion.id)?;
+        Some((factor, passkey))
+    });
+    let (factor, passkey) = known.ok_or_else(|| passcode.refuse("the user has no such passkey"))?;
+    let ceremony = Ceremony { challenge: ask.challenge, origin: &ask.origin };
+    let counter = ask.assertion.check(passkey, &ceremony).map_err(|why| passcode.refuse(why))?;
+    let used = CodeUse::Passkey { id: passkey.id.clone(), counter, proven_at: ask.proven_at };
+    match used.after(factor) {
+        Some(_) => Ok(Passcode { own: Some(OwnCode { secret: factor.secret.clone(), used }), ..passcode }),
+        None => Err(passcode.refuse_used()),
+    }
 }
 
 /// Whether the user has a second factor, or a credential that can accept passcodes.

@@ -10,7 +10,7 @@ use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::limits::{
     RECOVERY_CODE_DIGITS, RECOVERY_CODES, SECOND_FACTOR_SECRET_BYTES, SECOND_FACTOR_STEPS,
 };
-use enfilade_facts::tables::{SealedSecret, SecondFactor, SecretDigest};
+use enfilade_facts::tables::{Octets, SealedSecret, SecondFactor, SecretDigest};
 use enfilade_facts::vocabulary::{Secret, UserId};
 use std::fmt::Write as _;
 use zeroize::Zeroizing;
@@ -115,17 +115,26 @@ pub fn recovery_digest(by: &HashKey, user: &UserId, code: &[u8]) -> SecretDigest
     digest
 }
 
-/// The use of a right code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The use of a right code, or of a passkey.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeUse {
     /// The code of a time step.
     Step(u64),
     /// The recovery code with this digest.
     Recovery(SecretDigest),
+    /// A passkey.
+    Passkey {
+        /// The id of the passkey.
+        id: Octets,
+        /// The counter of the authenticator.
+        counter: u32,
+        /// When the password of this login was proven, in seconds since the epoch.
+        proven_at: i64,
+    },
 }
 
 impl CodeUse {
-    /// The record after this use; `None` if the code was used before.
+    /// The record after this use; `None` if the code was used before, or the passkey was used with this or a later proof of the password.
     #[must_use]
     pub fn after(&self, row: &SecondFactor) -> Option<SecondFactor> {
         match self {
@@ -137,12 +146,19 @@ impl CodeUse {
                 after.recovery.retain(|known| known != digest);
                 (after.recovery.len() < row.recovery.len()).then_some(after)
             }
+            CodeUse::Passkey { id, counter, proven_at } => {
+                let mut after = row.clone();
+                let passkey = after.passkeys.iter_mut().find(|passkey| passkey.id == *id)?;
+                let is_new = passkey.used_at < *proven_at;
+                (passkey.used_at, passkey.counter) = (*proven_at, *counter);
+                is_new.then_some(after)
+            }
         }
     }
 }
 
 /// The result of the check of a code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The code is right, and was not used before.
     Right(CodeUse),
@@ -197,6 +213,7 @@ mod tests {
             confirmed_at: Some(0),
             used_step,
             recovery: vec![recovery_digest(&by(7), &ann(), b"1234567890123456")],
+            passkeys: Vec::new(),
         }
     }
 
@@ -224,7 +241,7 @@ mod tests {
     #[test]
     fn a_recovery_code_counts_once_and_only_for_its_user() {
         let used = CodeUse::Recovery(recovery_digest(&by(7), &ann(), b"1234567890123456"));
-        assert_eq!(check(&row(9), "1234567890123456", 10_000), Code::Right(used));
+        assert_eq!(check(&row(9), "1234567890123456", 10_000), Code::Right(used.clone()));
         let after = used.after(&row(9)).unwrap();
         assert_eq!((after.recovery.len(), used.after(&after)), (0, None));
         assert_eq!(check(&after, "1234567890123456", 10_000), Code::Wrong);

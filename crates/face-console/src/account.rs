@@ -3,8 +3,9 @@
 //! - `tokens.rs` makes and deletes API tokens.
 //! - `sessions.rs` shows the browsers in which the user is signed in, and ends their sessions.
 //! - `password.rs` changes the password.
-//! - `second_factor.rs` sets up and removes the second factor.
+//! - `second_factor.rs` sets up and removes the second factor, and `passkeys.rs` its passkeys.
 
+pub(crate) mod passkeys;
 pub(crate) mod password;
 pub(crate) mod second_factor;
 pub(crate) mod sessions;
@@ -43,6 +44,8 @@ pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer
         "begin-second-factor" => second_factor::begin(click).await,
         "confirm-second-factor" => second_factor::confirm(click).await,
         "new-recovery-codes" => second_factor::renew(click).await,
+        "add-passkey" => passkeys::add(click).await,
+        "remove-passkey" => passkeys::remove(click).await,
         "remove-second-factor" => second_factor::remove(click).await,
         _ => Err(RequestError::NoRoute.into()),
     };

@@ -52,7 +52,7 @@ pub(crate) enum Notice {
 
 /// The messages about actions that were done. The URL of the next page contains only the key of a message. So a link cannot make a page show another
 /// text.
-const DONE: [(&str, &str); 14] = [
+const DONE: [(&str, &str); 16] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
     ("deleted", "Deleted."),
@@ -63,6 +63,8 @@ const DONE: [(&str, &str); 14] = [
     ("token-deleted", "The token was deleted. The next request with it is refused."),
     ("link-ended", "The link was ended. The next request with it is refused."),
     ("factor-removed", "The second factor was removed. The password alone is enough again."),
+    ("passkey", "The passkey was added. At the next sign-in, it can take the place of the code."),
+    ("passkey-removed", "The passkey was removed."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),
     ("changed", "Done."),

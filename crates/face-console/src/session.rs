@@ -5,7 +5,7 @@ use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};
 use enfilade_faces::browser::{
     Attempt, SignInForm, Target, change, check_origin, is_unauthorized, kept_receipt, known, log_in,
-    parameter, query, redirect, set_cookie, sign_in_form, url, why_not,
+    offered_passkeys, parameter, query, redirect, set_cookie, sign_in_form, url, why_not,
 };
 use enfilade_faces::credential::{CONSOLE_COOKIE, browser};
 use enfilade_faces::percent::form_pairs;
@@ -13,7 +13,7 @@ use enfilade_faces::{Answer, Connection, Faces, Failure, Received, RequestError,
 use enfilade_facts::tables::{Audience, SecretDigest};
 use enfilade_facts::vocabulary::{from_lower_hex, to_hex};
 use enfilade_passage::{BrowserAsk, Credential, Refusal, Session, Visit, is_same_digest, secret_digest};
-use hyper::header::{HOST, HeaderMap};
+use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Uri};
 use maud::{Markup, html};
@@ -36,6 +36,11 @@ pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(),
             _ => false,
         }
     })
+}
+
+/// The origin of a form. The caller has checked that it is this host.
+pub(crate) fn origin(head: &Parts) -> Option<&str> {
+    head.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok())
 }
 
 fn without_usual_port(scheme: &str, host: &str) -> String {
@@ -93,17 +98,26 @@ fn own_target(text: &str) -> Option<Target> {
     Target::read(text).filter(|to| to.as_str().starts_with("/console/") && !to.as_str().starts_with(SIGN_IN))
 }
 
-/// The page with the form. If `receipt` is given, the form asks for the code.
-fn form(
-    status: StatusCode,
-    to: Option<&Target>,
+/// The page with the form.
+fn form(status: StatusCode, to: Option<&Target>, user: &str, problem: Option<&str>) -> Answer {
+    let hidden: Vec<(&str, &str)> = to.iter().map(|to| ("to", to.as_str())).collect();
+    let form = SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt: None, passkeys: None };
+    page::outside(status, "Sign in", &sign_in_form(&form))
+}
+
+/// The page with the form of the second step, which asks for a code or a passkey.
+async fn second_form(
+    faces: &Faces,
+    (status, to): (StatusCode, Option<&Target>),
     user: &str,
     problem: Option<&str>,
-    receipt: Option<&str>,
+    (receipt, origin): (&str, Option<&str>),
 ) -> Answer {
     let hidden: Vec<(&str, &str)> = to.iter().map(|to| ("to", to.as_str())).collect();
-    let form = sign_in_form(&SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt });
-    page::outside(status, "Sign in", &form)
+    let passkeys = offered_passkeys(faces, receipt, origin).await;
+    let (receipt, passkeys) = (Some(receipt), passkeys.as_ref());
+    let form = SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt, passkeys };
+    page::outside(status, "Sign in", &sign_in_form(&form))
 }
 
 /// Redirects the browser back to the page that it requested.
@@ -126,7 +140,7 @@ pub(crate) async fn sign_in(
         let pairs = query(&head.uri);
         let to = parameter(&pairs, "to").and_then(own_target);
         let is_in = signed_in(faces, connection, &head.headers, trace).await?.is_some();
-        return Ok(if is_in { proceed(to) } else { form(StatusCode::OK, to.as_ref(), "", None, None) });
+        return Ok(if is_in { proceed(to) } else { form(StatusCode::OK, to.as_ref(), "", None) });
     }
     is_own_origin(connection, &head)?;
     let body = collect_form(body, &faces.limits()).await?;
@@ -134,8 +148,11 @@ pub(crate) async fn sign_in(
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let to = parameter(&pairs, "to").and_then(own_target);
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
-    match issue(faces, connection, &pairs, trace).await {
-        Ok(Issued::NeedsCode(receipt)) => Ok(form(StatusCode::OK, to.as_ref(), user, None, Some(&receipt))),
+    let origin = origin(&head);
+    match issue(faces, connection, (&pairs, origin), trace).await {
+        Ok(Issued::NeedsCode(receipt)) => {
+            Ok(second_form(faces, (StatusCode::OK, to.as_ref()), user, None, (&receipt, origin)).await)
+        }
         Ok(Issued::Session(session)) => {
             connection.anonymous.release();
             // The browser gets a new cookie and forgets its old session. So the old session must not stay valid.
@@ -151,7 +168,13 @@ pub(crate) async fn sign_in(
             let receipt = kept_receipt(&pairs, &refusal);
             trace.failed(&Failure::Refused(refusal));
             // The status is not 401, because a browser would show its own dialog for a password after a 401.
-            Ok(form(StatusCode::FORBIDDEN, to.as_ref(), user, Some(why), receipt))
+            let (status, to) = (StatusCode::FORBIDDEN, to.as_ref());
+            Ok(match receipt {
+                Some(receipt) => {
+                    second_form(faces, (status, to), user, Some(why), (receipt, origin)).await
+                }
+                None => form(status, to, user, Some(why)),
+            })
         }
         Err(other) => Err(other),
     }
@@ -169,7 +192,7 @@ enum Issued {
 async fn issue(
     faces: &Faces,
     connection: &Connection,
-    pairs: &[(String, String)],
+    pairs: (&[(String, String)], Option<&str>),
     trace: &mut Trace,
 ) -> Result<Issued, Failure> {
     let arrival = match log_in(faces, connection, pairs, trace).await? {

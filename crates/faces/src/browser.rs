@@ -3,9 +3,11 @@
 
 mod form;
 mod log_in;
+mod passkeys;
 
 pub use form::{SignInForm, sign_in_form};
 pub use log_in::{Attempt, kept_receipt, log_in, why_not};
+pub use passkeys::{OfferedPasskeys, base64url, new_passkey, octets, offered_passkeys};
 
 use crate::body::Body;
 use crate::faces::Faces;

@@ -19,7 +19,8 @@
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{
-    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, Table,
+    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, SecondFactor,
+    Table,
 };
 use crate::vocabulary::LONG;
 
@@ -41,7 +42,8 @@ use crate::vocabulary::LONG;
 /// | 13 | the record of an application can contain the choice of the credential that counts if a request has a cookie and a header |
 /// | 14 | the profile of a datastore can contain the members of a fleet that may serve the datastore; the log of a fleet can have entries in parts |
 /// | 15 | the record of an API token can contain a link, with which people share a file or folder; there is a table of second factors of users |
-pub const FORMAT: u32 = 15;
+/// | 16 | the record of a second factor can contain passkeys |
+pub const FORMAT: u32 = 16;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
 
@@ -68,9 +70,12 @@ pub fn needed_for(table: Table, value: &[u8]) -> u32 {
     let has_home =
         || DatastoreProfile::decode(&mut Reader::new(value)).is_some_and(|profile| profile.home.is_some());
     let is_link = || Credential::decode(&mut Reader::new(value)).is_some_and(|token| token.link.is_some());
+    let has_passkey =
+        || SecondFactor::decode(&mut Reader::new(value)).is_some_and(|row| !row.passkeys.is_empty());
     match table {
         Table::Credentials if is_link() => 15,
         Table::DatastoreProfiles if has_home() => 14,
+        Table::SecondFactors if has_passkey() => 16,
         Table::SecondFactors => 15,
         _ => FORMAT_IN_FLEET,
     }
@@ -160,14 +165,14 @@ mod tests {
     use super::*;
     use crate::revision::Revision;
     use crate::tables::{
-        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Profile, ResourceKind,
-        SecretDigest, Verifier, Written,
+        Delegation, Extra, ExtraKey, Link, LinkPlace, LinkRights, LogEntry, Octets, Passkey, Profile,
+        ResourceKind, SealedSecret, SecretDigest, Verifier, Written,
     };
     use crate::vocabulary::{AccessRuleId, CredentialId, DomainId, ProjectId, RoleId, StorePath, UserId};
 
     #[test]
     fn a_new_table_is_a_new_format() {
-        assert_eq!((FORMAT, Table::ALL.len()), (15, 52), "see \"When the format changes\" in format.rs");
+        assert_eq!((FORMAT, Table::ALL.len()), (16, 52), "see \"When the format changes\" in format.rs");
     }
 
     /// A member of a fleet uses the records of an older format without conversion.
@@ -230,9 +235,34 @@ mod tests {
         }
     }
 
+    /// An older program reports a second factor with a passkey as damaged.
     #[test]
-    fn every_second_factor_needs_format_15() {
+    fn a_second_factor_needs_format_15_and_with_a_passkey_format_16() {
         assert_eq!(needed_for(Table::SecondFactors, &[]), 15);
+        let needed = |passkeys| {
+            let row = SecondFactor {
+                secret: SealedSecret(vec![1]),
+                begun_at: 0,
+                confirmed_at: Some(1),
+                used_step: 0,
+                recovery: Vec::new(),
+                passkeys,
+            };
+            let mut to = Writer::default();
+            row.encode(&mut to);
+            needed_for(Table::SecondFactors, &to.into_bytes())
+        };
+        assert_eq!(needed(Vec::new()), 15);
+        let passkey = Passkey {
+            id: Octets(vec![1]),
+            key: Octets(vec![2]),
+            host: "localhost".to_owned(),
+            name: "phone".to_owned(),
+            made_at: 0,
+            used_at: 0,
+            counter: 0,
+        };
+        assert_eq!(needed(vec![passkey]), 16);
     }
 
     #[test]

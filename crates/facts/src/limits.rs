@@ -150,6 +150,14 @@ fixed! {
     pub const RECOVERY_CODES: usize = 10;
     /// Digits of a recovery code: 53 random bits, which nobody can guess with five attempts in ten minutes.
     pub const RECOVERY_CODE_DIGITS: usize = 16;
+    /// How many passkeys a user can have.
+    pub const PASSKEYS_MAX: usize = 10;
+    /// Longest id of a passkey, in bytes (Web Authentication, level 2, section 4: an id has at most 1,023 bytes).
+    pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
+    /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550.
+    pub const PASSKEY_KEY_BYTES_MAX: usize = 600;
+    /// Longest text of a browser about a passkey (`clientDataJSON`, `authenticatorData`, the signature), in bytes.
+    pub const PASSKEY_DATA_BYTES_MAX: usize = 4096;
     /// How long a user may take from the beginning of the set-up of a second factor to its first code, in seconds.
     pub const ENROLMENT_SECONDS: i64 = 900;
     /// Lifetime of a receipt (the proof of some methods of a login), in seconds.

@@ -7,11 +7,11 @@ use crate::per_minute::Counted;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::limits::LINK_PASS_SECONDS;
-use enfilade_facts::vocabulary::{UserId, Word};
+use enfilade_facts::vocabulary::{Authid, UserId, Word};
 use enfilade_facts::{MemoKey, Read as _, View};
 use enfilade_identity::{
-    Ask, Closed, IdentityPermit, LinkAsk, LinkProof, OAuthAsk, OAuthProof, Outcome, Passcode, SecretAsk,
-    Unfinished,
+    Ask, Closed, IdentityPermit, LinkAsk, LinkProof, OAuthAsk, OAuthProof, Outcome, Passcode, PasskeyAsk,
+    SecretAsk, Unfinished,
 };
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +20,22 @@ use tokio::time::Instant;
 
 /// The reason why a passcode is not judged.
 const TOO_MANY: &str = "after too many wrong passcodes, no passcode of the user is checked for up to 10 minutes; wait, then try again";
+
+/// What a user shows after the password.
+#[derive(Clone)]
+enum SecondAsk {
+    Code(SecretAsk),
+    Passkey(Authid, Arc<PasskeyAsk>),
+}
+
+impl SecondAsk {
+    fn authid(&self) -> &Authid {
+        match self {
+            SecondAsk::Code(ask) => &ask.authid,
+            SecondAsk::Passkey(authid, _) => authid,
+        }
+    }
+}
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
@@ -75,7 +91,7 @@ impl House {
         match self.prove_by_hash(Ask::Secret(ask), closed, from).await {
             Ok(proven) => Ok(proven),
             Err(refusal) => {
-                let locking = self.lock_after_failure(ask, &refusal)?;
+                let locking = self.lock_after_failure(&ask.authid, &refusal)?;
                 let named = named.cloned().unwrap_or_else(|| ask.authid.to_word());
                 let (refusal, late) = self.count_failure(refusal, &named, from);
                 late.wait().await;
@@ -106,17 +122,17 @@ impl House {
     /// the answer is delayed. So the time of the answer does not tell whether the user exists.
     fn lock_after_failure(
         &self,
-        ask: &SecretAsk,
+        authid: &Authid,
         refusal: &Refusal,
     ) -> Result<Option<JoinHandle<()>>, Refusal> {
         use enfilade_identity::Refusal::{WrongPasscode, WrongSecret};
         let accounts = Arc::clone(&self.parts.accounts);
         let is_wrong = matches!(refusal, Refusal::Identity(WrongSecret(_) | WrongPasscode { .. }));
-        let is_guess = is_wrong && ask.authid.token.is_none();
+        let is_guess = is_wrong && authid.token.is_none();
         if !accounts.counts() || !is_guess {
             return Ok(None);
         }
-        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &ask.authid.user))??;
+        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &authid.user))??;
         let now = self.now();
         let user = user.filter(|user| accounts.failed(user));
         Ok(user.map(|user| tokio::task::spawn_blocking(move || accounts.lock(&user, now))))
@@ -134,7 +150,33 @@ impl House {
         named: &Word,
         from: IpAddr,
     ) -> Result<Passcode, Refusal> {
-        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &ask.authid.user))??;
+        self.check_second(SecondAsk::Code(ask.clone()), proven, named, from).await
+    }
+
+    /// Checks the answer of an authenticator with a passkey. It counts like a passcode, see [`House::check_passcode`].
+    ///
+    /// # Errors
+    /// The refusal of door 2, also if the user had too many wrong passcodes.
+    pub async fn check_passkey(
+        self: &Arc<Self>,
+        authid: Authid,
+        ask: PasskeyAsk,
+        proven: Option<UserId>,
+        named: &Word,
+        from: IpAddr,
+    ) -> Result<Passcode, Refusal> {
+        self.check_second(SecondAsk::Passkey(authid, Arc::new(ask)), proven, named, from).await
+    }
+
+    async fn check_second(
+        self: &Arc<Self>,
+        ask: SecondAsk,
+        proven: Option<UserId>,
+        named: &Word,
+        from: IpAddr,
+    ) -> Result<Passcode, Refusal> {
+        let authid = ask.authid();
+        let user = self.parts.source.read(|view| enfilade_identity::user_named(view, &authid.user))??;
         let mut turn = match user {
             Some(user) => self.passcodes.turn(user, proven == Some(user)).await,
             None => None,
@@ -142,9 +184,9 @@ impl House {
         // The address may have been blocked while this request waited for other passcodes of the user.
         self.refuse_blocked(from)?;
         let too_many =
-            || enfilade_identity::Refusal::WrongPasscode { authid: ask.authid.clone(), why: TOO_MANY };
+            || enfilade_identity::Refusal::WrongPasscode { authid: authid.clone(), why: TOO_MANY };
         let judged = match turn.as_mut().is_none_or(|turn| turn.may_judge(self.now())) {
-            true => self.judge_passcode(ask).await,
+            true => self.judge_second(ask.clone()).await,
             false => Err(too_many().into()),
         };
         let refusal = match judged {
@@ -157,7 +199,7 @@ impl House {
             turn.count(self.now());
         }
         let (locking, (refusal, late)) =
-            (self.lock_after_failure(ask, &refusal)?, self.count_failure(refusal, named, from));
+            (self.lock_after_failure(authid, &refusal)?, self.count_failure(refusal, named, from));
         if let Some(locking) = locking {
             let _ = locking.await;
         }
@@ -166,13 +208,16 @@ impl House {
         Err(refusal)
     }
 
-    async fn judge_passcode(self: &Arc<Self>, ask: &SecretAsk) -> Result<Passcode, Refusal> {
-        let (house, asked) = (Arc::clone(self), ask.clone());
+    async fn judge_second(self: &Arc<Self>, ask: SecondAsk) -> Result<Passcode, Refusal> {
+        let house = Arc::clone(self);
         // To judge a passcode, door 2 reads the credentials of the user. This read may wait for the disk, so it does not run on an async worker.
         let judged = tokio::task::spawn_blocking(move || {
             let (now, previous) = (house.now(), house.session_terms().passcode_steps);
             let key = &house.parts.hash_key;
-            let check = |view: &View<'_>| enfilade_identity::check_passcode(view, now, &asked, previous, key);
+            let check = |view: &View<'_>| match &ask {
+                SecondAsk::Code(ask) => enfilade_identity::check_passcode(view, now, ask, previous, key),
+                SecondAsk::Passkey(authid, ask) => enfilade_identity::check_passkey(view, now, authid, ask),
+            };
             Ok::<_, Refusal>(house.source().read(check)??)
         });
         judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))

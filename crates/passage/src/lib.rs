@@ -69,10 +69,11 @@ pub use enfilade_datastore::{
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::fernet::{AssertionPublicKey, KeyRing};
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, BROWSER_SECRET_BYTES, BrowserAsk, CertificateAsk, Claim, FactorSecret, HashKey,
-    HeldRole, Lent, LinkAsk, LinkProof, OAuthAsk, OAuthProof, OAuthToken, Passcode, Receipt,
-    Refusal as IdentityRefusal, Scope, SecretAsk, Session, SessionAsk, SignatureAsk, Signed, Signing,
-    Upgrade, Validated, Verifier, Wanted, is_same_digest, secret_digest,
+    AWS4_HMAC_SHA256, Assertion, BROWSER_SECRET_BYTES, BrowserAsk, Ceremony, CertificateAsk, Claim,
+    FactorSecret, HashKey, HeldRole, Lent, LinkAsk, LinkProof, NewPasskey, OAuthAsk, OAuthProof, OAuthToken,
+    PASSKEY_ALGORITHMS, Passcode, PasskeyAsk, Receipt, Refusal as IdentityRefusal, Scope, SecretAsk, Session,
+    SessionAsk, SignatureAsk, Signed, Signing, Upgrade, Validated, Verifier, Wanted, host_of_origin,
+    is_same_digest, passkey_challenge, secret_digest,
 };
 
 pub use accounts::{Accounts, LockUser};

@@ -198,6 +198,7 @@ const LIBRARIES: [(&str, &[&str], &str); 68] = [
     (
         "serde_json",
         &[
+            "enfilade-identity",
             "enfilade-webdav",
             "enfilade-keystone",
             "enfilade-proxmox",
@@ -210,7 +211,7 @@ const LIBRARIES: [(&str, &[&str], &str); 68] = [
             "enfilade-peers",
             "xtask",
         ],
-        "answers and output; dumps, token.shadow; what cargo says",
+        "answers and output; dumps, token.shadow; what browsers say about passkeys; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
     ("sha2", &["enfilade-facts"], "the digests of names in keys"),

@@ -127,14 +127,17 @@ fn second_factor(home: &Home, user: &Userid, action: SecondFactorAction, json: b
     }
     let found = enfilade_admin::second_factor_named(home.source(), user)?;
     let value = json!({
-        "user": user.to_string(), "second_factor": found.is_some(), "since": found.map(|found| found.since),
-        "recovery_codes": found.map(|found| found.recovery_codes),
+        "user": user.to_string(), "second_factor": found.is_some(),
+        "since": found.as_ref().map(|found| found.since),
+        "recovery_codes": found.as_ref().map(|found| found.recovery_codes),
+        "passkeys": found.as_ref().map(|found| found.passkeys.len()),
     });
     let text = match found {
         Some(found) => format!(
-            "user {user} has a second factor since {}, and {} left",
+            "user {user} has a second factor since {}, {} left, and {}",
             output::time(found.since),
-            output::counted(found.recovery_codes, "recovery code", "recovery codes")
+            output::counted(found.recovery_codes, "recovery code", "recovery codes"),
+            output::counted(found.passkeys.len(), "passkey", "passkeys")
         ),
         None => format!("user {user} has no second factor"),
     };

@@ -1,6 +1,7 @@
 //! The second factor of the user: set-up, confirmation, new recovery codes, removal. All except the confirmation need the present password, which is
 //! judged like a login.
 
+use super::passkeys;
 use super::password::prove_password;
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -23,7 +24,7 @@ use std::fmt::Write as _;
 const BORDER: i32 = 4;
 
 /// The permit to change the second factor of the user. The user needs no privilege for this permit.
-fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
+pub(super) fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     let user = click.user();
     click.permit("/access/users", Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
 }
@@ -40,7 +41,10 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
         section.card.pad aria-labelledby="factor-head" {
             h2 #factor-head { "Second factor" }
             @match found {
-                Some(state) => (removal(click, state)),
+                Some(state) => {
+                    (passkeys::part(click, &state.passkeys))
+                    (removal(click, &state))
+                },
                 None => (beginning(click)),
             }
             (command(&[format!("enfilade user second-factor {} show", shell_word(&user))]))
@@ -71,7 +75,7 @@ fn beginning(click: &Click<'_>) -> Markup {
     }
 }
 
-fn removal(click: &Click<'_>, state: SecondFactorState) -> Markup {
+fn removal(click: &Click<'_>, state: &SecondFactorState) -> Markup {
     html! {
         p {
             span.badge.good { (Icon::Right.show()) "on" } " Since " (time(state.since)) ". "
@@ -268,7 +272,7 @@ pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
 }
 
 /// Checks the password and the code in a form. The caller has to commit the use of the code.
-async fn proven(click: &mut Click<'_>) -> Result<Passcode, Trouble> {
+pub(super) async fn proven(click: &mut Click<'_>) -> Result<Passcode, Trouble> {
     let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
     prove_password(click, present.as_bytes()).await?;
     let (code, user) = (code_of(click)?, click.user().to_string());

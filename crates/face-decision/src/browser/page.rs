@@ -144,7 +144,7 @@ mod tests {
         let evil = "\"><script>alert(1)</script>";
         let hidden = [("to", evil)];
         let form =
-            |receipt| SignInForm { action: evil, hidden: &hidden, user: evil, problem: Some(evil), receipt };
+            |receipt| SignInForm { action: evil, hidden: &hidden, user: evil, problem: Some(evil), receipt, passkeys: None };
         for page in [
             sign_in(StatusCode::OK, Some(evil), &form(None)),
             sign_in(StatusCode::OK, Some(evil), &form(Some(evil))),

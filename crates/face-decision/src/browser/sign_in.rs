@@ -150,7 +150,7 @@ fn form(
     let to = origin.map(|origin| origin.url.as_str());
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
     let problem = problem.map(|(_, problem)| problem);
-    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt })
+    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt, passkeys: None })
 }
 
 async fn submit(
@@ -166,7 +166,7 @@ async fn submit(
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
-    match log_in(faces, connection, &pairs, trace).await {
+    match log_in(faces, connection, (&pairs, None), trace).await {
         Ok(Attempt::NeedsCode(receipt)) => Ok(form(origin.as_ref(), &pairs, user, None, Some(&receipt))),
         Ok(Attempt::Complete(arrival)) => {
             connection.anonymous.release();

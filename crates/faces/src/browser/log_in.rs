@@ -1,7 +1,7 @@
 //! Checks the name, the password and the code that a person entered in the form for signing in. A program can send all three at once. A person sends
 //! the password first, and gets a receipt for the password if the account needs a code. The second form sends the receipt and the code.
 
-use super::{change, is_unauthorized, parameter};
+use super::{change, is_unauthorized, parameter, passkeys};
 use crate::connection::Connection;
 use crate::credential::password;
 use crate::faces::Faces;
@@ -30,27 +30,37 @@ impl std::fmt::Debug for Attempt {
     }
 }
 
-/// Checks the fields of a form: the password or a receipt for the password, and the code if the form contains one.
+/// Checks the fields of a form: the password or a receipt for the password, and the code or the passkey if the form contains one. `origin` is the
+/// header `Origin`, after its check; without it, no passkey is accepted.
 ///
 /// # Errors
 /// The refusal of door 2. [`why_not`] returns the sentence for the person.
 pub async fn log_in(
     faces: &Faces,
     connection: &Connection,
-    pairs: &[(String, String)],
+    (pairs, origin): (&[(String, String)], Option<&str>),
     trace: &mut Trace,
 ) -> Result<Attempt, Failure> {
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let value = |name| parameter(pairs, name).unwrap_or_default();
     let user = value("user").trim();
     let code: String = value("passcode").chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
-    if let Some(receipt) = parameter(pairs, "receipt") {
-        let token = Secret::new(receipt.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+    if let Some(text) = parameter(pairs, "receipt") {
+        let token = Secret::new(text.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
         let receipt = house.read_receipt(&SessionAsk { token })?;
-        let (ask, named) = password(user, code.as_bytes()).ok_or(IdentityRefusal::NoCredential)?;
+        let passkey = passkeys::shown(pairs, text, &receipt, origin);
+        let shown = if passkey.is_some() { "passkey".as_bytes() } else { code.as_bytes() };
+        let (ask, named) = password(user, shown).ok_or(IdentityRefusal::NoCredential)?;
         trace.event.authid = named.clone();
-        let given = (ask, named.clone());
-        let passcode = passcode(faces, Some(receipt.user()), given, from, trace).await?;
+        let (proven, name) = (Some(receipt.user()), named.clone());
+        let passcode = match passkey {
+            Some(passkey) => {
+                let checked = house.check_passkey(ask.authid, passkey, proven, &name, from);
+                let passcode = trace.admitted(checked).await?;
+                used(faces, passcode, trace).await?
+            }
+            None => passcode(faces, proven, (ask, name), from, trace).await?,
+        };
         let arrival = house.arrive_by_passcode(passcode, named).with_receipt(receipt)?;
         return Ok(Attempt::Complete(Box::new(arrival)));
     }
@@ -89,6 +99,11 @@ async fn passcode(
 ) -> Result<Passcode, Failure> {
     let checked = faces.arc_house().check_passcode(&ask, proven, &named, from);
     let passcode = trace.admitted(checked).await?;
+    used(faces, passcode, trace).await
+}
+
+/// Commits the use of a code or passkey.
+async fn used(faces: &Faces, passcode: Passcode, trace: &mut Trace) -> Result<Passcode, Failure> {
     change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await
 }
 
@@ -102,6 +117,7 @@ pub fn kept_receipt<'p>(pairs: &'p [(String, String)], refusal: &Refusal) -> Opt
 /// form would not help.
 pub fn why_not(refusal: &Refusal, pairs: &[(String, String)]) -> Option<&'static str> {
     let has_receipt = parameter(pairs, "receipt").is_some();
+    let has_passkey = parameter(pairs, "passkey").is_some_and(|id| !id.is_empty());
     match refusal {
         Refusal::Identity(IdentityRefusal::MoreMethods { .. }) => Some(
             "The password is right, but your account needs a method that this page does not offer. Ask your administrator.",
@@ -109,6 +125,9 @@ pub fn why_not(refusal: &Refusal, pairs: &[(String, String)]) -> Option<&'static
         Refusal::Identity(IdentityRefusal::PasswordExpired { .. }) => {
             Some("The password is right, but it has expired. Ask your administrator for a new one.")
         }
+        Refusal::Identity(IdentityRefusal::WrongPasscode { .. }) if has_receipt && has_passkey => Some(
+            "The passkey was not accepted, or there were too many wrong attempts. Try again, or enter a code. After five wrong attempts, wait ten minutes.",
+        ),
         Refusal::Identity(IdentityRefusal::WrongPasscode { .. }) if has_receipt => Some(
             "The code is wrong or was used before, or there were too many wrong codes. Wait for the next code, then try again. After five wrong codes, wait ten minutes.",
         ),

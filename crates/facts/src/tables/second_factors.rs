@@ -1,4 +1,4 @@
-//! Second factors of users: the secret of an authenticator app, and recovery codes.
+//! Second factors of users: the secret of an authenticator app, recovery codes, and passkeys.
 
 use super::{REDACTED, Row, SecretDigest, Table};
 use crate::codec::{Reader, Writer};
@@ -35,6 +35,70 @@ impl TryFrom<String> for SealedSecret {
     }
 }
 
+/// Bytes that a dump shows as hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Octets(pub Vec<u8>);
+
+impl fmt::Debug for Octets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl From<Octets> for String {
+    fn from(octets: Octets) -> Self {
+        to_hex(&octets.0)
+    }
+}
+
+impl TryFrom<String> for Octets {
+    type Error = Malformed;
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        let malformed = || Malformed::new("bytes", &text, "expected hexadecimal digits");
+        from_hex(&text).map(Octets).ok_or_else(malformed)
+    }
+}
+
+/// A passkey: a key pair in an authenticator of the user (Web Authentication, level 2). The server stores the public key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passkey {
+    /// The id that the authenticator gave the passkey.
+    pub id: Octets,
+    /// The public key, as SubjectPublicKeyInfo in DER.
+    pub key: Octets,
+    /// The host for which the passkey was made. Browsers offer the passkey only to pages of this host.
+    pub host: String,
+    /// The name that the user chose.
+    pub name: String,
+    /// When the passkey was made, in seconds since the epoch.
+    pub made_at: i64,
+    /// The time at which the password of the last login with the passkey was proven, in seconds since the epoch. A login whose password was proven at
+    /// this time or earlier is refused, so an answer of the authenticator counts once.
+    pub used_at: i64,
+    /// The last signature counter of the authenticator; 0 if the authenticator has no counter.
+    pub counter: u32,
+}
+
+impl Passkey {
+    fn encode(&self, to: &mut Writer) {
+        to.bytes(&self.id.0).bytes(&self.key.0).text(&self.host).text(&self.name);
+        to.i64(self.made_at).i64(self.used_at).u32(self.counter);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Passkey {
+            id: Octets(from.bytes()?.to_vec()),
+            key: Octets(from.bytes()?.to_vec()),
+            host: from.text()?,
+            name: from.text()?,
+            made_at: from.i64()?,
+            used_at: from.i64()?,
+            counter: from.u32()?,
+        })
+    }
+}
+
 /// The second factor of a user. The server asks for the second factor only after the user has confirmed it with a code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondFactor {
@@ -48,6 +112,9 @@ pub struct SecondFactor {
     pub used_step: u64,
     /// The digests of the recovery codes that were not used yet.
     pub recovery: Vec<SecretDigest>,
+    /// The passkeys, which the user can use in the place of a code. Since format 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passkeys: Vec<Passkey>,
 }
 
 impl SecondFactor {
@@ -74,6 +141,9 @@ impl Row for SecondFactor {
         to.u64(self.used_step).list(&self.recovery, |to, digest| {
             to.fixed(&digest.0);
         });
+        to.tail((!self.passkeys.is_empty()).then_some(&self.passkeys), |to, passkeys| {
+            to.list(passkeys, |to, passkey| passkey.encode(to));
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -83,6 +153,7 @@ impl Row for SecondFactor {
             confirmed_at: from.option(Reader::i64)?,
             used_step: from.u64()?,
             recovery: from.list(|from| from.fixed().map(SecretDigest))?,
+            passkeys: from.tail(|from| from.list(Passkey::decode))?.unwrap_or_default(),
         })
     }
 }
@@ -99,6 +170,15 @@ mod tests {
             confirmed_at: Some(2),
             used_step: 3,
             recovery: vec![SecretDigest([0xcd; 32])],
+            passkeys: vec![Passkey {
+                id: Octets(vec![1, 2]),
+                key: Octets(vec![3]),
+                host: "localhost".to_owned(),
+                name: "phone".to_owned(),
+                made_at: 4,
+                used_at: 5,
+                counter: 6,
+            }],
         };
         let mut to = Writer::default();
         row.encode(&mut to);

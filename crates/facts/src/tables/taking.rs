@@ -3,7 +3,7 @@
 //! for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Project, Row,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Passkey, Project, Row,
     SecondFactor, Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
@@ -151,8 +151,17 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
 
 /// The use of a code gives no right: the user was admitted already, and the code is refused from now on.
 fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
-    let same =
-        SecondFactor { used_step: after.used_step, recovery: after.recovery.clone(), ..before.clone() };
+    let passkeys = before.passkeys.iter().filter_map(|old| {
+        let new = after.passkeys.iter().find(|new| new.id == old.id)?;
+        let is_later = old.used_at <= new.used_at && old.counter <= new.counter;
+        is_later.then(|| Passkey { used_at: new.used_at, counter: new.counter, ..old.clone() })
+    });
+    let same = SecondFactor {
+        used_step: after.used_step,
+        recovery: after.recovery.clone(),
+        passkeys: passkeys.collect(),
+        ..before.clone()
+    };
     before.used_step <= after.used_step && is_part_of(&after.recovery, &before.recovery) && *after == same
 }
 
@@ -350,12 +359,27 @@ mod tests {
             confirmed_at: Some(1),
             used_step,
             recovery: recovery.iter().map(|n| SecretDigest([*n; 32])).collect(),
+            passkeys: Vec::new(),
         };
         let (one, other) = (factor(1, &[1, 2]), SealedSecret(vec![2]));
         assert!(takes(&one, &factor(2, &[1, 2])) && takes(&one, &factor(1, &[2])) && !is_new(&one));
         assert!(!takes(&factor(2, &[1, 2]), &one) && !takes(&factor(1, &[2]), &one) && !is_deleted(&one));
         assert!(!takes(&one, &SecondFactor { secret: other, ..one.clone() }));
         assert!(!takes(&one, &SecondFactor { confirmed_at: None, ..one.clone() }));
+        let with = |passkeys: &[(u8, i64)]| {
+            let passkey = |(id, used_at): &(u8, i64)| Passkey {
+                id: Octets(vec![*id]),
+                key: Octets(vec![1]),
+                host: String::new(),
+                name: String::new(),
+                made_at: 1,
+                used_at: *used_at,
+                counter: 0,
+            };
+            SecondFactor { passkeys: passkeys.iter().map(passkey).collect(), ..one.clone() }
+        };
+        assert!(takes(&with(&[(1, 1), (2, 1)]), &with(&[(1, 2), (2, 1)])) && takes(&with(&[(1, 1)]), &one));
+        assert!(!takes(&with(&[(1, 2)]), &with(&[(1, 1)])) && !takes(&one, &with(&[(1, 1)])));
         assert_eq!(keeps_out(Table::SecondFactors, &[7; 16]), Some((Table::Users, vec![7; 16])));
 
         assert!(is_new(&Reverse) && is_deleted(&alice()) && is_deleted(&token) && is_deleted(&open));

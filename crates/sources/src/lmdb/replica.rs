@@ -240,6 +240,7 @@ mod tests {
             confirmed_at: None,
             used_step: 0,
             recovery: Vec::new(),
+            passkeys: Vec::new(),
         }
     }
 
