@@ -264,7 +264,8 @@ fn locked(world: &mut World, target: &str, body: &str, depth: &str) {
     world.house.name("etag", got.field("etag").unwrap_or("\"none\""));
 }
 
-/// Every verb with every `If` header, on a locked and on an unlocked target.
+/// Sends eight verbs with each value of `IFS`, to a locked file and to a locked directory. Then sends every verb, with and without the token of the
+/// lock, to targets in a locked directory and to its parent.
 fn ifs(world: &mut World) {
     for verb in ["PUT", "DELETE", "PROPPATCH", "MOVE", "COPY", "LOCK", "UNLOCK", "GET"] {
         world.group(&format!("webdav If on {verb}"));

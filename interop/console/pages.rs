@@ -137,7 +137,18 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
     let server = world();
     let (root, eve, alice) =
         (signed_in(&server, "root"), signed_in(&server, "eve"), signed_in(&server, "alice"));
-    let areas = ["users", "groups", "roles", "datastores", "applications", "certificates", "keys", "changes", "refusals", "health"];
+    let areas = [
+        "users",
+        "groups",
+        "roles",
+        "datastores",
+        "applications",
+        "certificates",
+        "keys",
+        "changes",
+        "refusals",
+        "health",
+    ];
     for area in areas {
         let status = |browser: &Browser<'_>| browser.open(&format!("/console/{area}")).status;
         // A user without a privilege sees an empty list of datastores, as in the API.

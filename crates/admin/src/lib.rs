@@ -97,7 +97,8 @@ pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, check_target, list_roles, remove_role, roles_of_nobody};
 pub use second_factors::{
     SecondFactorState, add_passkey, begin_second_factor, check_pending_second_factor, confirm_second_factor,
-    remove_passkey, remove_second_factor, renew_recovery_codes, reset_second_factor, second_factor_named, second_factor_of,
+    remove_passkey, remove_second_factor, renew_recovery_codes, reset_second_factor, second_factor_named,
+    second_factor_of,
 };
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,

@@ -64,9 +64,7 @@ pub use mfa::is_enough;
 pub use oauth::{OAuthAsk, OAuthProof, OAuthToken, Verifier, prove};
 pub use open::{open, reopen, validate};
 pub use passcode::{Passcode, PasskeyAsk, check_passcode, check_passkey};
-pub use passkey::{
-    Assertion, Ceremony, NewPasskey, PASSKEY_ALGORITHMS, host_of_origin, passkey_challenge,
-};
+pub use passkey::{Assertion, Ceremony, NewPasskey, PASSKEY_ALGORITHMS, host_of_origin, passkey_challenge};
 pub use permit::{IdentityPermit, Unfinished, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};
 pub use reaches::{check_login, lacks_secret, reaches, who_would};

@@ -98,8 +98,7 @@ pub fn host_of_origin(origin: &str) -> Option<&str> {
 
 /// Checks that the browser made these data for this page (section 7.1, steps 7 to 10, and section 7.2, steps 11 to 14).
 fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result<(), &'static str> {
-    let data: serde_json::Value =
-        serde_json::from_slice(data).map_err(|_| "`clientDataJSON` is no JSON")?;
+    let data: serde_json::Value = serde_json::from_slice(data).map_err(|_| "`clientDataJSON` is no JSON")?;
     let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let challenge = URL_SAFE_NO_PAD.encode(ceremony.challenge);
     match () {
@@ -149,7 +148,8 @@ impl NewPasskey {
         if sizes.iter().any(|(bytes, most)| *bytes == 0 || bytes > most) {
             return Err("the browser sent no passkey, or a passkey that is too long");
         }
-        let host = host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
+        let host =
+            host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
         check_client_data(&self.client_data, "webauthn.create", ceremony)?;
         let (flags, counter) = head(&self.authenticator_data, host)?;
         // After the head: the model of the authenticator, and the length of the id.
@@ -265,7 +265,10 @@ mod tests {
         };
         for (why, refused) in [
             ("another challenge", refused(|_| {}, 2)),
-            ("another kind of question", refused(|new| new.client_data = client_data("webauthn.get", 1, ORIGIN), 1)),
+            (
+                "another kind of question",
+                refused(|new| new.client_data = client_data("webauthn.get", 1, ORIGIN), 1),
+            ),
             (
                 "another origin",
                 refused(|new| new.client_data = client_data("webauthn.create", 1, "https://evil.example"), 1),
@@ -274,11 +277,17 @@ mod tests {
             ("another id", refused(|new| new.id = vec![8; 16], 1)),
             (
                 "another host",
-                refused(|new| new.authenticator_data = authenticator_data("evil.example", 0x45, 0, &[7; 16]), 1),
+                refused(
+                    |new| new.authenticator_data = authenticator_data("evil.example", 0x45, 0, &[7; 16]),
+                    1,
+                ),
             ),
             (
                 "did not confirm",
-                refused(|new| new.authenticator_data = authenticator_data("files.example.com", 0x40, 0, &[7; 16]), 1),
+                refused(
+                    |new| new.authenticator_data = authenticator_data("files.example.com", 0x40, 0, &[7; 16]),
+                    1,
+                ),
             ),
             ("kind of key", refused(|new| new.key = b"\x30\x59\x30\x13".to_vec(), 1)),
             ("too long", refused(|new| new.id = vec![7; 1024], 1)),

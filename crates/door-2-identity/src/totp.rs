@@ -63,9 +63,9 @@ mod tests {
         let secret = b"12345678901234567890";
         let steps = |passcode: &str, steps| right_steps(secret, passcode.as_bytes(), steps);
         assert_eq!(steps("287082", 0..=1), [1]);
-        assert_eq!(steps("287082", 2..=3), []);
+        assert_eq!(steps("287082", 2..=3), Vec::<u64>::new());
         for wrong in ["28708", "2870820", " 287082", "287083", ""] {
-            assert_eq!(steps(wrong, 0..=3), [], "{wrong}");
+            assert_eq!(steps(wrong, 0..=3), Vec::<u64>::new(), "{wrong}");
         }
     }
 }

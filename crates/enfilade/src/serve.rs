@@ -21,7 +21,7 @@ use crate::shared_certificates::Held;
 use crate::signals::Signals;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
-    notify, operations, output, reload, self_made, sweeping, takeover, token_key,
+    notify, operations, output, process_use, reload, self_made, sweeping, takeover, token_key,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;

@@ -170,9 +170,7 @@ pub(crate) async fn sign_in(
             // The status is not 401, because a browser would show its own dialog for a password after a 401.
             let (status, to) = (StatusCode::FORBIDDEN, to.as_ref());
             Ok(match receipt {
-                Some(receipt) => {
-                    second_form(faces, (status, to), user, Some(why), (receipt, origin)).await
-                }
+                Some(receipt) => second_form(faces, (status, to), user, Some(why), (receipt, origin)).await,
                 None => form(status, to, user, Some(why)),
             })
         }

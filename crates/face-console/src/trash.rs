@@ -125,7 +125,7 @@ fn content(click: &mut Click<'_>, datastore: &DatastoreName, whose: WhoseTrash, 
             }
         }
         @if !has_trash { p.note.warn { "This datastore has no trash. The console deletes files at once." } }
-        @if page.is_cut { p.note.warn { "The trash has more items than one listing shows. Empty it, or delete items for good." } }
+        @if page.is_cut { p.note.warn { "The trash has too many items: some of them are on no page. To see them, restore other items, or delete them for good." } }
         div.card {
             @if page.items.is_empty() {
                 (empty(Icon::Trash, "Nothing is here", &html! { "Files and folders that you delete in the console come here." }))
@@ -270,7 +270,7 @@ async fn undo(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
         Ok(last)
     });
     let (path, failed) = paths.await?;
-    all_done(&failed)?;
+    all_done("restored", &failed)?;
     Ok(restored(place, &path))
 }
 
@@ -288,7 +288,7 @@ async fn restore(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
     to.keeps_to(&click.visit.limits()).map_err(RequestError::Path)?;
     let done = work(click, place, move |stay, keep_going| stay.restore(id, Some(to), keep_going));
     let (path, failed) = done.await?;
-    all_done(&failed)?;
+    all_done("restored", &failed)?;
     Ok(restored(place, &path))
 }
 

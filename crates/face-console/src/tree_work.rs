@@ -11,8 +11,8 @@ pub(crate) fn until(click: &Click<'_>) -> (Arc<House>, u64) {
     (house, end)
 }
 
-/// The message for the user about members that were not moved or deleted.
-pub(crate) fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
+/// The message for the user about members that were not moved, deleted or restored. `done` is the word for the action, such as `deleted`.
+pub(crate) fn all_done(done: &str, failed: &[FailedMember]) -> Result<(), Trouble> {
     const NAMED_MAX: usize = 5;
     if failed.is_empty() {
         return Ok(());
@@ -21,7 +21,7 @@ pub(crate) fn all_done(failed: &[FailedMember]) -> Result<(), Trouble> {
         failed.iter().take(NAMED_MAX).map(|member| format!("`{}`", member.path)).collect();
     let more = if failed.len() > NAMED_MAX { " and others" } else { "" };
     Err(said(format!(
-        "{}{more} could not be changed. Look at the folder: other entries may have been changed.",
+        "{}{more} could not be {done}. The rest may be {done} already: look at the folder.",
         names.join(", ")
     )))
 }

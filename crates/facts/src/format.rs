@@ -19,8 +19,7 @@
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{
-    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, SecondFactor,
-    Table,
+    AccessRule, Credential, DatastoreProfile, Key as _, MirroredFile, Name, NameKey, Row, SecondFactor, Table,
 };
 use crate::vocabulary::LONG;
 

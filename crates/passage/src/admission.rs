@@ -183,8 +183,7 @@ impl House {
         };
         // The address may have been blocked while this request waited for other passcodes of the user.
         self.refuse_blocked(from)?;
-        let too_many =
-            || enfilade_identity::Refusal::WrongPasscode { authid: authid.clone(), why: TOO_MANY };
+        let too_many = || enfilade_identity::Refusal::WrongPasscode { authid: authid.clone(), why: TOO_MANY };
         let judged = match turn.as_mut().is_none_or(|turn| turn.may_judge(self.now())) {
             true => self.judge_second(ask.clone()).await,
             false => Err(too_many().into()),

@@ -180,7 +180,7 @@ impl Record {
     /// The reason in the record itself why no document may use it; `None` if there is no such reason.
     pub(crate) fn refusal(&self) -> Option<String> {
         if !self.is_clean() {
-            return Some("files were changed after the commit".to_owned());
+            return Some("when it was measured, the source had changes that were not committed".to_owned());
         }
         let is_small = self.value.get("small").and_then(Value::as_bool) == Some(true);
         is_small.then(|| "a small run has another workload".to_owned())

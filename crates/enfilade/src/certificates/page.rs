@@ -37,7 +37,8 @@ impl ServedCertificates for Served {
         let file = now.certificates.at_path(permit.certificate(), |_| true);
         let file = file.ok_or_else(|| "the certificate was removed in the meantime".to_owned())?;
         let described = self.described(&[file]).pop();
-        let certificate = described.ok_or_else(|| "the certificate was removed in the meantime".to_owned())?;
+        let certificate =
+            described.ok_or_else(|| "the certificate was removed in the meantime".to_owned())?;
         Ok(SentCertificate { certificate, is_default: permit.is_default(), line: permit.line() })
     }
 }

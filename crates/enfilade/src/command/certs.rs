@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, Looked};
 use enfilade_sources::files::certificates::{Changed, companions_of, is_certificate};
 use enfilade_tls::{
-    Algorithm, Ask, CertificateFile, Certificates, CrtList, Digest, FileChange, Leaf, Tickets, TlsPermit,
+    Ask, CertificateFile, Certificates, CrtList, Digest, FileChange, Leaf, Tickets, TlsPermit,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

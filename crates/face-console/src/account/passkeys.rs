@@ -86,7 +86,8 @@ fn form(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
 /// Adds the passkey that the browser made.
 pub(super) async fn add(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let name = click.field("name").trim().to_owned();
-    let is_name = !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains(char::is_control);
+    let is_name =
+        !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains(char::is_control);
     if !is_name {
         return Err(said(format!("the name of a passkey has 1 to {NAME_CHARS_MAX} characters")));
     }

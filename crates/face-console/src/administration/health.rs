@@ -19,11 +19,7 @@ const FIGURES: [Figure; 6] = [
         shown: |count| count.to_string(),
     },
     Figure { label: "Refused in a minute", of: |minute| minute.refused, shown: |count| count.to_string() },
-    Figure {
-        label: "Answers 5xx in a minute",
-        of: |minute| minute.failed,
-        shown: |count| count.to_string(),
-    },
+    Figure { label: "Answers 5xx in a minute", of: |minute| minute.failed, shown: |count| count.to_string() },
     Figure { label: "Open connections", of: |minute| minute.connections, shown: |count| count.to_string() },
     Figure { label: "Memory", of: |minute| minute.resident_bytes, shown: bytes },
     Figure { label: "Processor time in a minute", of: |minute| minute.cpu_millis, shown: seconds },

@@ -128,7 +128,7 @@ async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePa
         }
         Ok(failed)
     });
-    all_done(&failed.await?)
+    all_done("moved", &failed.await?)
 }
 
 /// The page of the folder that contains a place.
@@ -147,7 +147,7 @@ async fn erase(click: &mut Click<'_>, place: &Place) -> Done {
         let keep_going = move || !cancel.is_cancelled() && house.now().tick_millis < end;
         Ok(stay.delete(&at.path, &[], &keep_going)?)
     });
-    all_done(&failed.await?)?;
+    all_done("deleted", &failed.await?)?;
     Ok((above(place), Told::Done("deleted")))
 }
 
@@ -196,7 +196,7 @@ async fn discard(click: &Click<'_>, place: &Place, paths: &[StorePath], to: Stri
             let why = sentence(&why.into(), Aim::Target);
             return Err(said(format!("{why} The entries that were deleted before are in the trash.")));
         }
-        None => all_done(&failed)?,
+        None => all_done("deleted", &failed)?,
     }
     Ok((to, if items.is_empty() { Told::Done("deleted") } else { Told::Trashed(items) }))
 }

@@ -143,8 +143,14 @@ mod tests {
     fn nothing_that_a_client_sent_becomes_markup() {
         let evil = "\"><script>alert(1)</script>";
         let hidden = [("to", evil)];
-        let form =
-            |receipt| SignInForm { action: evil, hidden: &hidden, user: evil, problem: Some(evil), receipt, passkeys: None };
+        let form = |receipt| SignInForm {
+            action: evil,
+            hidden: &hidden,
+            user: evil,
+            problem: Some(evil),
+            receipt,
+            passkeys: None,
+        };
         for page in [
             sign_in(StatusCode::OK, Some(evil), &form(None)),
             sign_in(StatusCode::OK, Some(evil), &form(Some(evil))),

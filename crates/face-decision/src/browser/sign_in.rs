@@ -150,7 +150,11 @@ fn form(
     let to = origin.map(|origin| origin.url.as_str());
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
     let problem = problem.map(|(_, problem)| problem);
-    page::sign_in(status, to, &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt, passkeys: None })
+    page::sign_in(
+        status,
+        to,
+        &SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt, passkeys: None },
+    )
 }
 
 async fn submit(

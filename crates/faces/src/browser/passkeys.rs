@@ -5,7 +5,9 @@ use crate::faces::Faces;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use enfilade_facts::vocabulary::Secret;
-use enfilade_passage::{Assertion, NewPasskey, PasskeyAsk, Receipt, SessionAsk, host_of_origin, passkey_challenge};
+use enfilade_passage::{
+    Assertion, NewPasskey, PasskeyAsk, Receipt, SessionAsk, host_of_origin, passkey_challenge,
+};
 
 /// The passkeys that a user can use in the second step of signing in, and the challenge for them.
 #[derive(Clone, Debug)]

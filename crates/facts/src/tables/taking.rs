@@ -3,8 +3,8 @@
 //! for these changes.
 
 use super::{
-    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Passkey, Project, Row,
-    SecondFactor, Table, Trust, UsedPasscode, User, Who,
+    Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Passkey,
+    Project, Row, SecondFactor, Table, Trust, UsedPasscode, User, Who,
 };
 use crate::codec::Reader;
 use crate::vocabulary::Role;
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::codec::Writer;
     use crate::tables::{
-        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Password, Previous, Reverse, Revocation,
+        Extra, Leaving, LinkPlace, LinkRights, Mirrored, Octets, Password, Previous, Reverse, Revocation,
         SealedSecret, SecretDigest, Verifier,
     };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};

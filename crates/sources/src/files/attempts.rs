@@ -73,7 +73,8 @@ impl Attempts {
         }
         for (now, last) in NOW.into_iter().zip(BEFORE) {
             let counted = self.word(now).swap(0, Ordering::AcqRel);
-            self.word(last).store(if before.checked_add(1) == Some(hour) { counted } else { 0 }, Ordering::Release);
+            self.word(last)
+                .store(if before.checked_add(1) == Some(hour) { counted } else { 0 }, Ordering::Release);
         }
     }
 }

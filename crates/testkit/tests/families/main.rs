@@ -8,6 +8,7 @@ mod domain_configs;
 mod domain_sessions;
 mod endpoint_filters;
 mod federation;
+mod groups;
 mod implied_roles;
 mod imports;
 mod imports_delegated;

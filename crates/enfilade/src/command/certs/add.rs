@@ -1,6 +1,6 @@
 //! `enfilade certs add`: joins the files of a certificate into one bundle, and installs the bundle.
 
-use super::{described, directory_of, fleet, is_of_running_server, kind, look, place_of};
+use super::{described, directory_of, fleet, is_of_running_server, look, place_of};
 use crate::home::{Installation, roots_of};
 use crate::reserved::{refuse_exposed, written_to};
 use crate::{clock, output, prompt, self_made, shared_certificates};
@@ -167,7 +167,7 @@ fn effects(
 
 /// A warning if the kind of key changes. A bundle has only one key, so clients no longer get a certificate with the earlier kind of key.
 fn of_other_key(replaced: &Leaf, new: &Leaf) -> Option<String> {
-    let (before, after) = (kind(replaced.algorithm), kind(new.algorithm));
+    let (before, after) = (replaced.algorithm.name(), new.algorithm.name());
     (before != after).then(|| {
         format!(
             "the kind of key changed from {before} to {after}; to serve both kinds, add each certificate with another --name"
