@@ -45,7 +45,7 @@ impl Libxcrypt {
         let mut worker = idle.map_or_else(|| self.start(), Ok)?;
         let hash = worker.hash(secret, setting)?;
         self.idle.lock().push(worker);
-        // A shorter answer, or an answer that begins with `*`, is an error of crypt(3).
+        // A hash has at least 13 characters. A shorter answer, or an answer that begins with `*`, is an error of crypt(3).
         match hash.starts_with('*') || hash.len() < 13 {
             true => Err(format!("libxcrypt: no hash for the setting `{setting}`: `{hash}`").into()),
             false => Ok(hash),

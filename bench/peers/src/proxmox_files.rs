@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt as _, fchown};
 use std::path::Path;
 use std::time::Duration;
 
-/// The longest wait for a lock.
+/// The time until the timer of a lock expires. In the original, this is the longest wait for a lock.
 const WAIT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -21,7 +21,8 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct Owner(u32, u32);
 
 impl Owner {
-    /// Asks the C library for the user `backup`. The original asks the C library for each lock, so `/etc/passwd` is read for each lock.
+    /// Asks the C library for the user `backup`. The original asks the C library for each lock, so `/etc/passwd` is read for each lock. If the user
+    /// does not exist, the ids are those of the user in Debian.
     pub(super) fn backup() -> Result<Self, Failure> {
         let user = User::from_name("backup")?;
         Ok(user.map_or(Owner(34, 34), |user| Owner(user.uid.as_raw(), user.gid.as_raw())))

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Counters that all processes of Proxmox Backup Server map into memory.
+/// Counters. In Proxmox Backup Server, all processes map them into memory. Here they belong to this process.
 #[derive(Default)]
 struct SharedVersions {
     tokens: AtomicUsize,
@@ -59,7 +59,7 @@ impl Inner {
     }
 }
 
-/// The cache.
+/// Verifies API tokens by a cache of secrets, and by the file if the cache does not have the secret.
 pub struct TokenCache {
     /// The file with the hashes.
     pub shadow: Shadow,
@@ -89,7 +89,8 @@ impl TokenCache {
     /// Whether this is the secret of the token.
     ///
     /// # Errors
-    /// If `token` is not the id of a token. A verification without the cache also fails if the file cannot be read or does not contain the token.
+    /// If `token` is not the id of a token. A verification without the cache also fails if the file cannot be read or does not contain the token, or
+    /// if the hash cannot be computed.
     pub fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
         if !token.is_token() {
             return Err("not an API token ID".into());
@@ -113,7 +114,8 @@ impl TokenCache {
         Ok(matches)
     }
 
-    /// Brings the cache up to date with other processes and with the file. Returns whether its secrets may be used.
+    /// Brings the cache up to date with other processes and with the file. Returns whether its secrets may be used. They may not if another thread
+    /// has the lock, at the first check of the file, and if the file has changed.
     fn refresh(&self) -> bool {
         let Some(mut inner) = self.inner.try_write() else { return false };
         inner.follow(generation());
@@ -144,7 +146,8 @@ impl TokenCache {
         }
     }
 
-    /// Sets or removes the secret of a token, as the API does in this process: secrets of other tokens stay in the cache.
+    /// Sets or removes the secret of a token, as the API does in this process. The secrets of other tokens stay in the cache, unless another process
+    /// changed a token or the file.
     pub fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
         let (_locked, before) = self.shadow.change(token, secret)?;
         let own = versions().tokens.fetch_add(1, Ordering::AcqRel) + 1;

@@ -1,5 +1,5 @@
-//! `token.shadow`, the file with the hashes of API tokens, as Proxmox Backup Server reads and changes it (`pbs-config/src/token_shadow.rs`). Hashes are
-//! made by libxcrypt, the library of the original.
+//! `token.shadow`, the file with the hashes of API tokens, as Proxmox Backup Server reads and changes it (`pbs-config/src/token_shadow.rs`).
+//! libxcrypt, the library of the original, computes the hashes.
 
 use super::libxcrypt::{Libxcrypt, SETTING};
 use super::proxmox_files::{Locked, Owner, lock, replace};
@@ -44,7 +44,7 @@ impl Tokenid {
 /// The state of the file by which the original recognises a change: the time of its last change, and its length.
 pub(super) type Stat = Option<(SystemTime, u64)>;
 
-/// Counters of the work that verifications did.
+/// Counters of work: the hashes that verifications computed, and the bytes that verifications and changes read.
 #[derive(Default)]
 pub struct Work {
     hashes: AtomicU64,
@@ -57,7 +57,7 @@ impl Work {
         self.hashes.load(Ordering::Relaxed)
     }
 
-    /// The bytes that were read and parsed.
+    /// The number of bytes that were read and parsed.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -68,7 +68,7 @@ pub struct Shadow {
     path: PathBuf,
     /// The library that makes the hashes.
     pub libxcrypt: Libxcrypt,
-    /// The work that verifications did so far.
+    /// The work that was done so far.
     pub work: Work,
 }
 
@@ -111,8 +111,8 @@ impl Shadow {
         entries.into_iter().map(entry).collect()
     }
 
-    /// Writes a new secret of a token, or removes the token, under the lock of the file. Returns the lock, and the state of the file before the
-    /// change.
+    /// Writes the hash of a new secret of a token, or removes the token, under the lock of the file. Returns the lock, and the state of the file
+    /// before the change.
     pub(super) fn change(&self, token: &Tokenid, secret: Option<&str>) -> Result<(Locked, Stat), Failure> {
         let locked = lock(&self.path.with_extension("shadow.lock"))?;
         let before = self.stat();
