@@ -88,7 +88,7 @@ fn users() -> Vec<User> {
     (0..).zip(GROUPS).map(of).collect()
 }
 
-/// Creates the users, their groups, and for each user a role on each datastore.
+/// Creates the datastores, the users with their groups, and one more user, who may see everything. Each user has a role on all datastores.
 fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Result<(), Failure> {
     let count = (users.len() as u64 + 1) * TOKENS_EACH;
     stores::fill(source, count, stores::keyed())?;
@@ -144,7 +144,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     depth::run(report)
 }
 
-/// The benchmarks that need no other program: Enfilade compared with itself.
+/// The measurements that need no other program: of door 4 alone, and of listings of Enfilade that are compared with each other.
 pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
     Bench::on(if small { &[SMALL] } else { &[LARGE] }, &Acls::BOTH, |bench| {
         let judging = door::run(report, bench.users)?;
@@ -244,7 +244,7 @@ impl Bench<'_> {
         Server::start(&self.data()?, &[("ENFILADE_ACCESS__WATCH", watches)])
     }
 
-    /// CPU milliseconds of the server to list a tree, or only its first directory: for the first listing, and for a repeated listing.
+    /// CPU milliseconds of the server to list a tree, or only its top directory: for the first listing, and for a repeated listing.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
         // This wait can be longer than the idle limit of a connection, so the client connects only after the wait.
@@ -291,8 +291,8 @@ impl Bench<'_> {
         Ok([firsts, agains])
     }
 
-    /// Empties the kernel's caches, and lists the tree once. Afterwards the caches contain the data that a listing needs, and no data from the
-    /// creation of the trees.
+    /// Empties the kernel's caches (as root), and lists the tree once. Afterwards the caches contain the data that a listing needs, and no data from
+    /// the creation of the trees.
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)

@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         |report: &mut Report, what: &str, n: u64, requests: &[Vec<u8>], count: usize, at_once: usize| {
             series(report, &served, what, n, requests, count / scale, at_once)
         };
-    // The first login computes the hash of the password; the result is remembered for a minute.
+    // The first login computes the hash of the password; the result is remembered for a minute. So the time of a hash is measured separately.
     let hashes = stores_hash()?;
     report.once("a password's hash", 1, hashes, "ms");
     run(report, "creations by password, one after the other", 200, &by_password, 200, 1)?;
@@ -72,8 +72,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends requests on `at_once` connections, each as soon as the previous request on the connection was answered. Reports requests per second, the CPU
-/// of each request, and the longest time. Returns the requests per second, and the CPU milliseconds of each request.
+/// Sends requests on `at_once` connections, each as soon as the previous request on the connection was answered. Reports the requests per second, the
+/// mean CPU of a request, and the median time of a request. Returns the requests per second, and the mean CPU of a request in milliseconds.
 fn series(
     report: &mut Report,
     served: &Served,

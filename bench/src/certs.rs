@@ -1,5 +1,5 @@
-//! Measures servers with many certificates: the time from a start to the first answer, the time of changes, the memory, and the CPU of handshakes.
-//! HAProxy and Enfilade do the same work in turns.
+//! Measures servers with many certificates: the time from a start to the first accepted connection, the time of changes, the memory, and the CPU of
+//! handshakes. HAProxy and Enfilade do the same work in turns.
 
 mod again;
 mod changed;
@@ -170,7 +170,8 @@ impl Case<'_> {
         self.is_judged.then_some(id)
     }
 
-    /// Makes another directory with the same files. The first `replaced` files are copies, which can be replaced. The other files are hard links.
+    /// Makes another directory with the same files. The first `replaced` files are copies, which can be replaced. The other files are hard links, or
+    /// copies if the file system does not permit links.
     fn copy(&self, name: &str, replaced: usize) -> Result<PathBuf, Failure> {
         let place = self.scratch.path().join(name);
         std::fs::create_dir_all(&place)?;
@@ -186,7 +187,8 @@ impl Case<'_> {
         Ok(place)
     }
 
-    /// Adds the samples of both servers to the report. If HAProxy has no samples, adds only the samples of Enfilade.
+    /// Adds the samples of both servers to the report. If HAProxy has no samples, adds only the samples of Enfilade. If Enfilade has no samples, adds
+    /// nothing.
     fn tell(
         &self,
         report: &mut Report,
@@ -238,7 +240,8 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     spray::run(report, &directory, &scratch, count)
 }
 
-/// Measures starts, restarts, reloads and memory.
+/// Measures starts, restarts, reloads and memory. With fewer than a million certificates, also measures renewals, and handshakes with all
+/// certificates.
 fn started(report: &mut Report, case: &Case<'_>) -> Result<(), Failure> {
     readers::run(report, case.directory, case.n(), case.is_cold_possible)?;
     let mut reloads = Reloads::new(case)?;
@@ -270,7 +273,7 @@ fn started(report: &mut Report, case: &Case<'_>) -> Result<(), Failure> {
     saturated::run(report, case, &programs)
 }
 
-/// Reports the memory of idle servers, and judges the goals for it.
+/// Reports the memory of idle servers, and judges the goals for it. With a million certificates, also judges the goal for the start.
 fn tell_memory(report: &mut Report, case: &Case<'_>, [ours, theirs]: [&Starts; 2]) {
     let what = ("memory of each certificate while idle", "KiB");
     case.tell(report, None, what, [&ours.idle_kib, &theirs.idle_kib]);
@@ -296,7 +299,7 @@ fn in_turns<T>(
     }
 }
 
-/// Drops the kernel's page cache. Returns whether that was possible.
+/// Drops the kernel's caches of files: pages, directory entries and inodes. Returns whether that was possible.
 pub(crate) fn drop_caches() -> bool {
     let _ = Command::new("sync").status();
     let is_dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();

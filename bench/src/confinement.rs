@@ -64,7 +64,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             server.https.load_own(&requests, each)?;
             Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
-        // Each token is used once before the measurement, so that the servers remember all tokens.
+        // Each token is used before the measurement, so that the servers remember all tokens.
         for server in [&confined, &free] {
             turn(server)?;
         }
@@ -92,7 +92,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a data directory with tokens, and with a file that the tokens may read.
+/// Makes a data directory with tokens, and with a file that the tokens of the first user may read.
 fn prepare(data: &Path, facts: &Path) -> Result<(), Failure> {
     drop(Store::generated(facts, TOKENS)?);
     stores::data_directory(data, facts)?;

@@ -1,4 +1,4 @@
-//! File serving compared with Apache's mod_dav. In one run, both servers serve the same files in turns. Only the CPU of the servers is counted.
+//! File serving compared with Apache's mod_dav. In one run, both servers serve the same files in turns. The CPU of the clients does not count.
 
 pub(crate) mod apache;
 pub(crate) mod client;
@@ -283,7 +283,7 @@ impl Compare<'_> {
         for (scheme, goal) in [("http", Some("get-large")), ("https", None)] {
             self.both(peers, &format!("GET of a large file by {scheme}, CPU"), "s", goal, |peer| {
                 let before = (peer.cpu)()?;
-                // The kernel counts CPU in hundredths of a second, and one GET takes about ten of these, so ten GETs are measured.
+                // One GET takes only about a tenth of a second of CPU, so ten GETs are measured.
                 curl(peer, &[], "/large?[1-10]", scheme)?;
                 Ok(((peer.cpu)()? - before) / 10.0)
             })?;

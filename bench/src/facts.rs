@@ -108,7 +108,7 @@ fn token(n: u64) -> (CredentialId, Credential) {
     stores::token(n, Verifier::Keyed([n as u8; 32]))
 }
 
-/// Measures reads. Returns the cost of a random record, in nanoseconds.
+/// Measures reads. Returns the cost to read a random record, in nanoseconds.
 fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     let mut last = lmdb.at();
     let revision = nanos(ROUNDS, || last = std::hint::black_box(lmdb.at()));
@@ -128,7 +128,7 @@ fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     report.middle("record, hot", tokens, &hot_samples, "ns");
     let samples = nanos(ROUNDS, || get(&random()));
     let value = report.middle("record, random", tokens, &samples, "ns").value;
-    // For comparison: a read by LMDB alone, without the check of the record.
+    // For comparison: a read by LMDB, with the check of the record's checksum, but without the decoding of the record.
     let raw = nanos(ROUNDS, || {
         let key = random().bytes().to_vec();
         let found = lmdb.snapshot(|snapshot| {
@@ -162,7 +162,7 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
         began.elapsed().as_secs_f64() * 1e3,
         "ms",
     );
-    // During this pause the server does all of its periodic work once.
+    // During this pause the server finishes the work of its start.
     std::thread::park_timeout(Duration::from_millis(2_500));
     let bytes = anonymous_bytes(&server.child.0.id().to_string()).ok_or("the server has ended")?;
     let mebibytes = bytes as f64 / f64::from(1 << 20);

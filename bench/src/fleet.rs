@@ -1,4 +1,5 @@
-//! Measures how long a change of a fleet takes until every member obeys it, compared with a write of etcd itself.
+//! Measures how long a change of a fleet takes until every member obeys it, compared with a write of etcd itself. Also measures a member that missed
+//! changes, a machine that joins a fleet, requests to a member, and the space that etcd needs.
 
 mod direct;
 mod log_size;
@@ -33,7 +34,7 @@ const CHANGES: usize = 10_000;
 /// The number of changes that a member misses, and the number of members that miss changes.
 const MISSED: usize = 10_000;
 const LATE: usize = 3;
-/// How long the members may take to connect to each other.
+/// The pause in which the members connect to each other.
 const CONNECTED: Duration = Duration::from_millis(500);
 /// The number of tokens of a large fleet.
 const TOKENS: u64 = 1_000_000;
@@ -199,7 +200,7 @@ fn configure(data: &Path, name: &str, prefix: &str, addresses: &[String]) -> std
     std::fs::write(data.join("enfilade.toml"), text)
 }
 
-/// Runs a command.
+/// Runs a command of `enfilade`.
 fn enfilade(data: &Path, words: &[&OsStr]) -> Result<(), Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
     let done = Command::new(program).arg("--data").arg(data).args(words).output()?;

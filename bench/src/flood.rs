@@ -22,7 +22,7 @@ const COLD_EACH_SECOND: u64 = 5;
 const SECONDS: u64 = 10;
 /// A new client that is admitted later than this counts as late.
 const IN_TIME: Duration = Duration::from_secs(1);
-/// How long a flooding client waits for a response.
+/// How long a flooding client keeps a connection open.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The number of requests of known clients per second, far less than the server can answer.
 const KNOWN_EACH_SECOND: u64 = 1_000;
@@ -86,7 +86,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let server = Server::start(&data, &[("ENFILADE_IDENTITY__PENALTIES", penalties)])?;
         let run = Run { server: &server, seconds, rate, next_cold: AtomicU64::new(10) };
         run.warm()?;
-        // Three cases: known clients without the flood, known clients with the flood, and the flood alone.
+        // Three cases: known and new clients without the flood, known and new clients with the flood, and the flood alone.
         let quiet = run.measure(true, false)?;
         let flooded = run.measure(true, true)?;
         let alone = run.measure(false, true)?;
@@ -193,8 +193,8 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Sends wrong secrets for existing tokens from one address. Each secret is sent on a new connection, which is closed if no response comes in
-    /// time.
+    /// Sends wrong secrets for existing tokens from one address. Each secret is sent on a new connection. The response is not read, and the
+    /// connection is closed after [`PATIENCE`].
     fn flood(&self, address: u8, is_over: &AtomicBool, sent: &AtomicU64) {
         let from = Ipv4Addr::new(127, 0, 1, address + 1);
         let pause = Duration::from_secs_f64(f64::from(FLOODING) / self.rate);
@@ -249,7 +249,7 @@ impl Run<'_> {
         Ok((results.iter().map(|(millis, _)| *millis).collect(), in_time))
     }
 
-    /// The milliseconds since the planned time until the client is admitted, or gives up.
+    /// The milliseconds since the planned time until the client is admitted, or gives up. Also returns whether the client was admitted in time.
     fn new_client(&self, due: Instant) -> (f64, bool) {
         let n = self.next_cold.fetch_add(1, Ordering::Relaxed);
         let from = Ipv4Addr::new(127, 0, 2 + (n / 250) as u8, 1 + (n % 250) as u8);

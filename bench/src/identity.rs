@@ -1,6 +1,7 @@
 //! The Identity API in a small cloud and in a large cloud, which has as many users as the largest known cloud. The requests create a user, show a
-//! user, find a user by name, and list a user's effective roles. For each, this benchmark measures the server's CPU, the number of reads of the
-//! store, and the CPU of Keystone if it is installed. It also measures the cost to list all users and to remove a whole domain.
+//! user, find a user by name, list a user's effective roles, and list a page of users. For each, this benchmark measures the server's CPU and the
+//! number of reads of the store. For each except the last, it also measures the CPU of Keystone if Keystone is installed. It also measures the cost
+//! to list all users and all assignments, and to remove a whole domain.
 
 mod comparison;
 mod counted;
@@ -160,7 +161,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
 }
 
-/// One request of each kind, whose reads of the store are counted.
+/// One request of each kind. For each of them, the reads of the store are counted.
 fn requests(size: Size) -> Vec<(&'static str, String, String)> {
     let after = cloud::user(50);
     vec![

@@ -1,5 +1,5 @@
-//! The import of a large cloud: its time and memory, and the time and memory of a second import of the same cloud. The cloud is served by Enfilade,
-//! whose Identity API is Keystone's; the passwords come from a dump of Keystone's tables.
+//! The import of a large cloud: its time and memory, and the time and memory of a second import of the same cloud. Enfilade serves the cloud by its
+//! Identity API, which is Keystone's. The passwords come from a dump of Keystone's tables.
 
 use crate::Failure;
 use crate::fernet::cloud::{self, Cloud, committed};

@@ -68,7 +68,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The source at this moment. Records, and the page that is written from them, do not count as changed files.
+    /// The source at this moment. Records, and the pages that are written from them, do not count as changed files.
     pub(crate) fn now() -> Self {
         let git = |arguments: &[&str]| said(Command::new("git").args(arguments));
         let hash = |of: &str| git(&["rev-parse", "--short=10", of]).unwrap_or_else(|| "unknown".to_owned());
@@ -84,7 +84,7 @@ impl Tree {
     }
 }
 
-/// The first line of a command's output; empty if the command prints nothing. `None` if the command fails.
+/// The first line of a command's standard output, or of its standard error if the standard output is empty. `None` if the command fails.
 pub(crate) fn said(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text =
@@ -120,7 +120,7 @@ fn counted_bytes(process: u32, field: &str) -> Result<f64, crate::Failure> {
     Ok(bytes.ok_or_else(|| format!("`{path}` has no line `{}`", field.trim()))?.trim().parse()?)
 }
 
-/// A field of the status of a process that the kernel gives in kB.
+/// A field of the status of a process, in bytes. The kernel gives these fields in kB.
 fn status_bytes(process: &str, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with(field))?;

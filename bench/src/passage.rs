@@ -1,5 +1,5 @@
-//! Measures doors 2 to 4 together in four ways. Three are in process, without a network: the time, the latency during commits on a slow disk, and the
-//! number of instructions. The fourth is through the real server over TLS.
+//! Measures doors 2 to 4 in four ways. Three are in process, without a network: the time, the latency during commits on a slow disk, and the number
+//! of instructions. The fourth is through the real server over TLS.
 
 mod http;
 pub(crate) mod pure;

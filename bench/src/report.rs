@@ -12,7 +12,7 @@ pub(crate) struct Row {
     /// The value, or why there is none.
     pub(crate) value: Result<Estimate, String>,
     pub(crate) unit: &'static str,
-    /// Half of the interquartile range, relative to the value. A single measurement has none.
+    /// Half of the interquartile range, relative to the value; `None` if the value is not a median of samples.
     pub(crate) spread: Option<f64>,
     /// The worst sample: the largest one, or the smallest one if the value is a rate.
     pub(crate) worst: f64,
@@ -104,7 +104,7 @@ impl Report {
         value
     }
 
-    /// Adds the percentiles of latencies and the largest latency. If there are too few samples, no percentile is added.
+    /// Adds the percentiles of latencies and the largest latency. If there are too few samples, the rows of the percentiles say so and have no value.
     pub(crate) fn tail(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) {
         let (count, worst) = (samples.len(), samples.most());
         let of = |value| Estimate { value, low: value, high: value, samples: count };
@@ -115,7 +115,8 @@ impl Report {
         }
     }
 
-    /// Adds the costs of Enfilade and of a peer, and the quotient. Returns the quotient.
+    /// Adds the median costs of Enfilade and of a peer, and the quotient. Returns the quotient: the mean of the quotients of all pairs of samples. If
+    /// the samples are not in pairs, or if there is only one pair, it is the quotient of the medians.
     pub(crate) fn compare(&mut self, goal: Option<&'static str>, paired: Paired<'_>) -> Estimate {
         let Paired { what, n, unit, ours, peer, theirs, floor } = paired;
         let paired = ours.len() == theirs.len();
@@ -156,7 +157,7 @@ impl Report {
         self.missing.push((what.into(), why.into()));
     }
 
-    /// Adds a program that Enfilade is compared with.
+    /// Adds a program that Enfilade is compared with. Each name is added only once.
     pub(crate) fn peer(
         &mut self,
         name: impl Into<String>,
@@ -169,7 +170,7 @@ impl Report {
         }
     }
 
-    /// Keeps only the goals for whose id `keeps` returns true: the goals that belong to the options of this run.
+    /// Keeps only the goals that belong to the options of this run: `keeps` returns true for their ids.
     pub(crate) fn keep_goals(&mut self, keeps: impl Fn(&str) -> bool) {
         self.goals.retain(|goal| keeps(goal.id));
     }
@@ -252,7 +253,7 @@ fn is_rate(unit: &str) -> bool {
     unit.ends_with("/s") || unit.ends_with("/CPU s")
 }
 
-/// A value with three significant digits.
+/// A value with about three significant digits. Values from 100 on are rounded to whole numbers.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

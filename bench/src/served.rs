@@ -168,7 +168,7 @@ impl Https {
         Ok(Client::new(self.stream()?))
     }
 
-    /// A TLS connection as a plain byte stream.
+    /// A new TLS connection as a byte stream, without the client for HTTP.
     pub(crate) fn stream(&self) -> Result<Tls, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
         let stream = socket(self.address, Ipv4Addr::LOCALHOST)?;
@@ -258,7 +258,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// The length of the whole response; `None` until its head is complete.
+/// The length of the whole response; `None` until its head is complete. For a response in chunks, `None` until the last chunk has arrived.
 fn length(answer: &[u8]) -> Option<usize> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(answer.get(..end)?).ok()?.to_ascii_lowercase();

@@ -1,4 +1,5 @@
-//! The only module of the benchmarks that reads a clock: of time, and of the CPU of processes.
+//! The clocks that the benchmarks read: of time, and of the CPU of processes. `access/alone.rs` reads the CPU clock of a thread itself, and
+//! `facts/seen.rs` a clock that two processes share.
 
 use crate::Failure;
 use crate::samples::Samples;
@@ -50,7 +51,7 @@ pub(crate) fn children(parent: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
-/// The CPU that the living threads of a process with this name have used so far, in nanoseconds. The CPU of threads that have ended is not included.
+/// The CPU that the living threads with this name in a process have used so far, in nanoseconds. The CPU of threads that have ended is not included.
 pub(crate) fn cpu_nanos_of_threads(process: u32, name: &str) -> Result<f64, Failure> {
     let mut spent = 0.0;
     for task in std::fs::read_dir(format!("/proc/{process}/task"))?.flatten() {

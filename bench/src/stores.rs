@@ -91,7 +91,7 @@ pub(crate) fn audit(what: &str) -> AuditRecord {
 }
 
 impl Store {
-    /// A store whose tokens have generated secrets, so that they have fast hashes.
+    /// A store with tokens that have generated secrets, so that the hashes of the secrets are fast.
     pub(crate) fn generated(place: &Path, tokens: u64) -> Result<Self, Failure> {
         Self::of(place, tokens, keyed())
     }
@@ -222,7 +222,7 @@ pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
     move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
 }
 
-/// Makes a data directory, and moves these facts into it.
+/// Makes a data directory with the key for the hashes of tokens, and moves these facts into it.
 pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
     let private = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     std::fs::create_dir_all(data.join("keys"))?;
@@ -298,7 +298,7 @@ pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
     come_in(house, &enfilade_passage::Credential::Secret(ask.clone()))
 }
 
-/// Asks door 2 about any credential, without waiting.
+/// Asks door 2 about any credential, without waiting. It is an error if door 2 has to wait for a slow hash.
 pub(crate) fn come_in(
     house: &Arc<House>,
     credential: &enfilade_passage::Credential,

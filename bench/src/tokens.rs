@@ -127,7 +127,8 @@ fn times(report: &mut Report, place: &Path, known: &[(String, String)]) -> Resul
     Ok(())
 }
 
-/// Measures frequently used ("hot") and random tokens on one thread and on two. Enfilade's memo and the rebuilt cache of Proxmox take turns.
+/// Measures frequently used ("hot") tokens on one thread and on two: Enfilade's memo and the rebuilt cache of Proxmox take turns. Measures random
+/// tokens only with Enfilade, on one thread.
 fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(), Failure> {
     let store = Store::generated(&scratch.path().join(format!("store-{tokens}")), tokens)?;
     let began = now();

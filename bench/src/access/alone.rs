@@ -233,7 +233,7 @@ fn names_and(
     Ok((own_nanos() - before) / 1e6)
 }
 
-/// Reads the names of a directory, and calls `look` for each name that a server would show.
+/// Reads the names of a directory, and calls `look` for each name that does not begin with a dot.
 pub(super) fn each_name(
     directory: &OwnedFd,
     look: impl Fn(&OwnedFd, &CStr) -> rustix::io::Result<()>,

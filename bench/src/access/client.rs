@@ -64,7 +64,7 @@ impl Client {
         Ok(hrefs.filter_map(|(href, _)| href.strip_prefix(&*base)).map(str::to_owned).collect())
     }
 
-    /// Sends a request without a body for a path below the datastore. Returns the status of the response.
+    /// Sends a request without a body for a path that begins with the name of the datastore. Returns the status of the response.
     pub(super) fn status(&mut self, method: &str, path: &str, fields: &str) -> Result<u16, Failure> {
         let request = format!(
             "{method} /dav/{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n{fields}\r\n",

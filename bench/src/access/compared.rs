@@ -9,10 +9,10 @@ use crate::samples::Samples;
 use enfilade_testkit::Samba;
 use std::path::Path;
 
-/// A measured listing: the ACLs, whether the whole tree or only its first directory is listed, and the number of the user's groups.
+/// A measured listing: the ACLs, whether the whole tree or only its top directory is listed, and the number of the user's groups.
 type Case = (Acls, bool, u64);
 
-/// The goals for the largest tree: the case, and the ids for the first listing and for a repeated listing.
+/// The goals for the tree [`LARGE`]: the case, and the ids for the first listing and for a repeated listing.
 const GOALS: [(Case, [&str; 2]); 8] = [
     ((Acls::Few, false, 4), ["samba-4-first", "samba-4-again"]),
     ((Acls::Few, false, 400), ["samba-400-first", "samba-400-again"]),
@@ -92,7 +92,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures Enfilade and Samba with a tree, or only with its first directory. `floor` is the lowest cost of a first listing.
+    /// Measures Enfilade and Samba with a tree, or only with its top directory. `floor` is the lowest cost of a first listing.
     fn compare_tree(
         &self,
         report: &mut Report,
@@ -136,7 +136,7 @@ impl Bench<'_> {
                 4 => theirs_of_few = theirs,
                 _ => report.once(&of("Samba, to that in 4 groups"), groups, theirs / theirs_of_few, "times"),
             }
-            // The goals apply only to the largest tree.
+            // The goals apply only to the tree `LARGE`.
             let case = (acls, is_whole, groups);
             let goals = GOALS.iter().find(|(of, _)| tree == LARGE && *of == case).map(|(_, ids)| *ids);
             let theirs = &Samples::from_iter([theirs]);

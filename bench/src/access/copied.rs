@@ -9,7 +9,7 @@ use crate::stores::{self, TOKENS_EACH};
 use std::process::Command;
 
 impl Bench<'_> {
-    /// Copies the visible entries with rclone: the time to find the entries, the time to copy them, and the sum.
+    /// Copies the visible entries with rclone. Measures the time to find the entries, the time to find and copy them, and the CPU of the server.
     pub(super) fn copies(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("rclone").arg("version").output().is_err() {
             report.missing("copies by rclone", "rclone is not installed (`apt-get install rclone`)");

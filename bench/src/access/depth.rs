@@ -1,4 +1,5 @@
-//! Measures requests for the deepest object that a path can name, and COPY and DELETE of a tree of the same depth.
+//! Measures listings of the highest and the lowest directory of a chain of directories, which is as deep as a path can be. Also measures requests
+//! with a path that is too deep, and COPY and DELETE of the whole chain.
 
 use super::client::{Client, by_token};
 use super::trees::{self, Acls};
@@ -16,7 +17,7 @@ const DIRECTORIES: usize = PATH_DEPTH_MAX - 1;
 /// The number of names in a path that the server refuses as too deep.
 const TOO_DEEP: usize = 100;
 const TURNS: usize = 5;
-/// The number of requests in a sample. A sample is the mean of its requests, because a single request is too short to be measured.
+/// The number of PROPFIND requests in a sample. A sample is the mean of its requests, because a single request is too short to be measured.
 const REQUESTS: usize = 100;
 const ACLS: Acls = Acls::Few;
 
@@ -28,7 +29,7 @@ struct Costs {
 }
 
 impl Costs {
-    /// Adds the cost of one of `count` requests.
+    /// Sends `count` requests, and adds the mean cost of one request.
     fn add(
         &mut self,
         server: &Server,
@@ -50,7 +51,8 @@ impl Costs {
     }
 }
 
-/// Makes a chain of directories in a separate datastore. Measures requests for the highest and the lowest directory, and for the whole chain.
+/// Makes a chain of directories in a separate datastore. Measures listings of the highest and the lowest directory, refused requests, and requests
+/// for the whole chain.
 pub(super) fn run(report: &mut Report) -> Result<(), Failure> {
     let scratch = Scratch::new("access-depth")?;
     let place = scratch.path().join("files");

@@ -100,7 +100,8 @@ impl<'c> Reloads<'c> {
         let place = case.copy("reloaded", CHANGED * ROUNDS)?;
         let shelf = files_of(&place)?;
         let first = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
-        // The hard links were created just now. A look without a pause would read these new files again.
+        // The copies and links were made just before the first look, so their time stamps were too new to prove that a file is unchanged. This second
+        // look, after a pause, reads all files once more. So later looks read only new files.
         pause(Duration::from_millis(100));
         let certificates = shelf.look_again(&first, Rules::default(), crate::clock::nanos())?.certificates;
         Ok(Reloads { case, place, shelf, certificates, samples: Samples::default() })

@@ -1,5 +1,5 @@
-//! One of many certificates is renewed while the server runs. Enfilade reads the replaced file, at SIGHUP or because it watches the directory. HAProxy
-//! gets the certificate by its runtime API, which changes only its memory.
+//! One of many certificates is renewed while the server runs. Enfilade reads the replaced file, at SIGHUP or because it watches the directory.
+//! HAProxy gets the certificate by its runtime API, which changes only its memory.
 
 use super::handshakes::{client, shaken};
 use super::running::Running;
@@ -115,7 +115,8 @@ impl Turns<'_> {
     fn once(&mut self, renewals: &[Renewal]) -> Result<(), Failure> {
         let first = if self.way == Way::Watch { 2 } else { 0 };
         for (of, renewal) in renewals.iter().skip(first).take(2).enumerate() {
-            // During this pause the server finishes the work of the last renewal, and parses the key of the old certificate.
+            // During this pause the server finishes the work of the last renewal. In the handshake of `is_served`, it parses the key of the old
+            // certificate.
             pause(COUNTED);
             if renewal.is_served(self.server)? {
                 return Err(format!("`{}` was renewed before", renewal.name).into());

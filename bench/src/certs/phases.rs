@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The number of files in a group, which is the depth of the queue.
 const GROUP: usize = 4_096;
-/// The size of the first read of a file, before its size is known.
+/// The maximum number of bytes that are read of a file. The certificate files are smaller.
 const BYTES: usize = 64 * 1024;
 
 pub(super) struct Phases;

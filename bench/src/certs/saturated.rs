@@ -72,7 +72,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).step_by(2).map(name).collect()
 }
 
-/// The handshakes are the same work only if both servers answer alike: with the same certificates, protocol, cipher suite and key exchange.
+/// Checks that both servers answer with the same certificates, protocol, cipher suite and key exchange. Only then are the handshakes the same work.
 fn are_alike(ours: &Running, theirs: &Running, names: &[String]) -> Result<(), Failure> {
     let config = client(false)?;
     for name in names.iter().step_by(names.len().div_ceil(COMPARED)) {

@@ -89,7 +89,8 @@ pub(super) fn run(
                             warm_asked.fetch_add(1, Ordering::Relaxed);
                             name(n as usize % WARM)
                         };
-                        // A failed handshake of a spraying client is ignored. Failures of the probing clients are counted.
+                        // A failed handshake of a spraying client is ignored. A failed handshake of a probing client ends the benchmark with an
+                        // error.
                         let _ = shake(address, &config, &name);
                     }
                 });

@@ -46,7 +46,7 @@ pub(super) fn run(
 }
 
 /// Whether the program is not started in this round. With very many certificates a start of HAProxy takes a minute or more, and no goal is judged, so
-/// HAProxy is started only once.
+/// HAProxy is started only in the first warm round and in the first cold round.
 fn is_left_out(case: &Case<'_>, program: &Program, round: usize) -> bool {
     program.is_haproxy() && case.count > FULL && round > 0
 }

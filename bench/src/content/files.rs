@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes files and directories that each user may read and write. For Enfilade, the files and directories have an ACL that grants this access.
+/// Makes files and directories with an ACL that lets each user of Enfilade read and write. For Apache, the mode decides.
 pub(crate) struct Maker {
     acl: Vec<u8>,
 }

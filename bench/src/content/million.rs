@@ -1,5 +1,5 @@
-//! Listings of directories in a datastore of a million files, compared with listings in a small datastore. The server lists every directory of the
-//! large datastore once, so that the server reads more names than it can remember.
+//! Listings of directories in a datastore of a million files, compared with listings in a small datastore. The server of the large datastore lists
+//! every directory of it, and so reads more names than it can remember.
 
 use super::FOUR;
 use super::apache::Apache;
@@ -219,7 +219,7 @@ impl Bench<'_> {
         let (before, count) = ((peer.cpu)()?, directories.len());
         for n in directories {
             let (_, bytes) = propfind(peer, &format!("/{}/", directory(n)), FOUR)?;
-            // Each entry has its path and its properties.
+            // Each entry has its path and its properties, which are more than 100 bytes.
             if bytes < self.size.in_each * 100 {
                 return Err(
                     format!("{}: a listing of {bytes} bytes does not have all files", peer.name).into()

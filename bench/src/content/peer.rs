@@ -61,7 +61,7 @@ pub(crate) fn enfilade(server: &Server, (tokenid, secret): (&str, &str), files: 
     }
 }
 
-/// Adds Apache to the report, or the fact that Apache is missing.
+/// Adds Apache to the report, or the fact that Apache is missing. Returns Apache as a measured server.
 pub(crate) fn compared(report: &mut Report, apache: Option<&Apache>, files: &Path) -> Option<Peer> {
     let Some(apache) = apache else {
         let why = "Apache is not installed (`apt-get install apache2`)";

@@ -22,7 +22,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
-    // The rebuilt Proxmox server takes half a minute for all lookups; a tenth of them is accurate enough.
+    // The rebuilt Proxmox server takes half a minute for all lookups; a fiftieth of them is accurate enough.
     let (times, part) = if small { (1_000, 100) } else { (100_000, 10_000) };
     let each = |count: usize| (0..5_usize).flat_map(move |store| (0..count).map(move |_| store));
     let began = now();

@@ -48,7 +48,7 @@ pub(super) fn run(
 /// Measures a cell. Returns the time of Enfilade, divided by the time of the rebuilt version 4.2.
 fn measure(report: &mut Report, servers: &Servers<'_>, cell: Cell, small: bool) -> Result<Estimate, Failure> {
     let count = cell.stores * cell.each;
-    // Warm-up: after these lookups, Enfilade has opened the roots of the datastores, and the counter files of the rebuilt server exist.
+    // Warm-up: after these lookups, Enfilade has its index of datastores, and the counter files of the rebuilt server exist.
     servers.theirs(cell, true, count)?;
     servers.ours(cell)?;
     let (mut before, mut after, mut own) = (Samples::default(), Samples::default(), Samples::default());

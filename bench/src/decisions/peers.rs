@@ -1,5 +1,5 @@
 //! Compares Enfilade with other programs that make decisions. Open Policy Agent and OpenFGA get the same questions as Enfilade, and nginx asks
-//! oauth2-proxy in place of Enfilade. All three are Go programs; `cargo xtask bench all --install` builds them.
+//! oauth2-proxy in place of Enfilade. `cargo xtask bench all --install` builds Open Policy Agent, OpenFGA and oauth2-proxy, which are Go programs.
 
 use super::{BATCH, Side, USERS};
 use crate::Failure;

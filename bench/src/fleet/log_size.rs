@@ -13,15 +13,15 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(super) const CHANGES: usize = 1_000_000;
-/// The number of changes in an entry of the log. A server with many clients writes such entries.
+/// The number of changes in an entry of the log. A server with many clients writes entries with many changes.
 pub(super) const AT_ONCE: usize = 100;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How long after the last change the size is measured. By then etcd has deleted the old versions of its keys.
 pub(super) const REST: Duration = Duration::from_secs(150);
 
-/// Adds entries to a log, which a member applies and trims. Reports the space that the data of etcd needs afterwards, and the greatest space that the
-/// data needed during the changes, in MiB.
+/// Adds entries to a log. A member applies the entries, and trims the log. Reports the space that the data of etcd needs afterwards, and the greatest
+/// space that the data needed during the changes, in MiB.
 pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), Failure> {
     let machine = Machine::start_compacting();
     let addresses = [machine.address.clone()];
@@ -29,7 +29,7 @@ pub(super) fn run(report: &mut Report, place: &Path, small: bool) -> Result<(), 
     super::begin(&addresses, "/size", (at, state), 2)?;
     let member = super::member(place, &addresses, ("/size", at), (1, None))?;
     super::wait_until(|| member.is_current());
-    // The entries are made with a store that no other process changes.
+    // The entries are made with a store that only this function changes.
     let author = Lmdb::open(&place.join("0"))?;
     let log = Log::new(Etcd::at(&addresses, None)?, "/size", at.store).of_member("m0");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

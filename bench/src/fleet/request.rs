@@ -54,7 +54,7 @@ pub(super) fn run(
         server.https.load_own(&requests, each)?;
         Ok((server.cpu_nanos()? - before) / (each * CONNECTIONS) as f64 / 1e3)
     };
-    // Each token is used once before the measurement, so that the servers remember all tokens.
+    // Each token is used before the measurement, so that the servers remember all tokens.
     for server in [&alone, &member] {
         server.settle()?;
         turn(server)?;

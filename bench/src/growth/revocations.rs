@@ -25,7 +25,8 @@ use std::process::Command;
 const ROUNDS: usize = 15;
 /// The number of sessions that are checked one after the other, again and again. The memo has no space for so many sessions.
 const SESSIONS: u64 = 64;
-/// The number of marks in one change. It is large, because the ids are random, so that each change writes nearly every page once.
+/// The number of marks in one change. The ids are random, so each change writes nearly every page of the table. With few large changes, each page is
+/// written only a few times.
 const AT_ONCE: u64 = 500_000;
 /// The number of expired marks in a purge.
 const PASSED: u64 = 1_000;
@@ -34,7 +35,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     let scratch = Scratch::new("growth-revocations")?;
     let place = scratch.path().join("facts");
     let cloud = Cloud::build(&place, 10, SERVICES, 0)?;
-    // The first purge indexes all marks by their expiry, which a server does soon after its first start.
+    // The first purge indexes the marks by their expiry. A server does this soon after its first start.
     purge(&cloud)?;
     let mut known = 0;
     for n in [most / 100, most / 10, most] {

@@ -102,7 +102,7 @@ pub(super) fn probes(
             false => Err(format!("{method} {target}: {status} {}", String::from_utf8_lossy(&text)).into()),
         }
     };
-    // Warm-up: this request builds the indexes, whose reads do not count.
+    // Warm-up: this request builds the indexes. The reads for the indexes do not count.
     if let Some((_, target, _)) = requests.iter().find(|(method, ..)| *method == "GET") {
         ask(&("GET", target.clone(), String::new()))?;
     }

@@ -1,4 +1,4 @@
-//! Operations on a whole large cloud: list all users, and remove a domain with a tenth of the users.
+//! Operations on a whole large cloud: list all users and all assignments, and remove a domain with a tenth of the users.
 
 use super::{MANY, Peer, Size, spoken};
 use crate::Failure;

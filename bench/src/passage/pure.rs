@@ -20,7 +20,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 const TIMES: u64 = 500;
 
-/// Counts instructions with many rounds and with few, so that the difference contains no setup.
+/// Counts the instructions of a process with many rounds and of a process without rounds, so that the difference contains no setup.
 pub(crate) fn run(report: &mut Report) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         report.missing("instructions of the doors", "valgrind is not installed (`apt-get install valgrind`)");
@@ -71,7 +71,8 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     change.put(&name, &Datastore { path: "/tank".to_owned(), ..Datastore::default() });
     memory.commit(&change)?;
     let mounts = Mounts::default();
-    // All rounds use one view, so that taking a view is not counted. The first round judges the credential; later rounds find it in the memo.
+    // In the part `known`, all rounds use one view, so that taking a view is not counted. The first round judges the credential; later rounds find it
+    // in the memo.
     let known = |view: &View<'_>| enfilade_identity::open(view, || now, Ask::Secret(&ask), &context);
     if part == "known" {
         return Ok(memory.read(|view| (0..=times).for_each(|_| drop(black_box(known(view)))))?);

@@ -7,7 +7,7 @@ use crate::stopwatch;
 use enfilade_peers::libxcrypt::Libxcrypt;
 use std::process::Command;
 
-/// The CPU that its processes have used so far, in nanoseconds.
+/// The CPU that the processes of the library have used so far, in nanoseconds.
 pub(crate) fn cpu_nanos(library: &Libxcrypt) -> Result<f64, Failure> {
     library.processes().into_iter().map(stopwatch::cpu_nanos).sum()
 }

@@ -50,7 +50,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?)
 }
 
-/// Verifies all tokens at once, each from another client. Returns the number of hashes that were computed.
+/// Verifies these tokens at the same time, each from another client. Returns the number of hashes that were computed.
 pub(super) fn all_at_once(
     house: &Arc<House>,
     store: &Store,

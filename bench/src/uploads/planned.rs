@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Bench<'_> {
-    /// Puts files at planned times to each server in turns, and reports the highest latencies.
+    /// Puts files at planned times to each server in turns, and reports the percentiles of the latencies.
     pub(super) fn planned(&mut self, case: &Case) -> Result<(), Failure> {
         let mut all: Vec<(&'static str, Samples)> = Vec::new();
         for target in self.targets.iter().filter(|target| !case.by_tls || target.https.is_some()) {
