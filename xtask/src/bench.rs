@@ -49,8 +49,8 @@ fn program() -> Command {
 }
 
 /// Runs each benchmark of which there is no clean record of this source. If a run is interrupted, the next run continues with the remaining
-/// benchmarks, and a second run of the same commit measures nothing again. The programs with which Enfilade is compared are installed first, because
-/// several benchmarks need the same program.
+/// benchmarks, and a second run of the same commit measures nothing again. With `install`, the programs with which Enfilade is compared are installed
+/// first, because several benchmarks need the same program.
 #[expect(clippy::disallowed_methods, reason = "a runner says how long each benchmark took")]
 fn all(install: bool) -> Result<(), String> {
     if install {

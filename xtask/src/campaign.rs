@@ -15,8 +15,8 @@ pub(crate) fn knows(name: &str) -> bool {
     CAMPAIGNS.iter().any(|campaign| campaign.name == name)
 }
 
-/// Runs a campaign: `--n N` for its size (`--minutes N` for campaigns of the fleet), `--seed N` for its random numbers, `--no-record` to write no
-/// record.
+/// Runs a campaign: `--n N` for its size (or `--minutes N` for `nemesis`, `nemesis-in-process` and `planted`), `--seed N` for its random numbers,
+/// `--no-record` to write no record.
 #[expect(clippy::disallowed_methods, reason = "the record says how long the campaign took")]
 pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).ok_or("no such campaign")?;
@@ -62,7 +62,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     if passed { Ok(()) } else { Err(format!("{name}: a check failed, see above")) }
 }
 
-/// Runs the tests, and prints their output. Returns whether all tests passed, and the result of each test.
+/// Runs the tests, and prints their output. Returns whether all tests passed, and the last line of each test.
 fn watched(command: &mut Command) -> Result<(bool, Vec<String>), String> {
     let failed = |why: std::io::Error| format!("cargo cannot be run: {why}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;

@@ -1,5 +1,5 @@
-//! The list of campaigns: long runs of tests that are short in CI. Each campaign is a test that reads its size from the environment, shows its progress,
-//! and ends with one line of results.
+//! The list of campaigns: long runs of tests that are short in `cargo xtask test`. Each campaign is a test that reads its size from the environment,
+//! shows its progress, and ends with one line of results.
 
 /// A campaign.
 pub struct Campaign {

@@ -1,4 +1,4 @@
-//! Figures: records of benchmarks, the page that is written from the records, and the references to records in other pages.
+//! Figures: records of benchmarks, the pages that are written from the records, and the references to records in other pages.
 
 pub(crate) mod record;
 pub(crate) mod reference;

@@ -125,7 +125,8 @@ fn part_of_text(part: &TokenTree) -> Option<String> {
     text_of(part).or_else(|| (!is_sign).then(|| format!("{{{part}}}")))
 }
 
-/// Whether the text, without its tags, has three words or more, and at least one word that does not consist of placeholders.
+/// Whether the text, without its tags, has three words or more, and at least one word that does not consist of placeholders. Texts for programs
+/// (`FORMATS`) are not for people.
 fn is_for_people(text: &str) -> bool {
     let outside = |text: &str, open: char, close: char| -> String {
         let (before, rest) = text.split_once(open).unwrap_or((text, ""));

@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: makes small changes of the code (mutants), one at a time, and checks that a test fails for each mutant. cargo-mutants lists
-//! the mutants. All mutants for which a switch can be written are built into one program. An environment variable selects one of these mutants
-//! (`switch.rs`). cargo-mutants builds and runs the other mutants.
+//! the mutants. All mutants for which a switch can be written are built together, into the same test programs. An environment variable switches one
+//! of these mutants on (`switch.rs`). cargo-mutants builds and runs the other mutants.
 
 mod alone;
 mod build;
@@ -49,7 +49,7 @@ struct Asked {
     interop: bool,
     /// Parts of the names of the test programs that judge; if empty, all test programs judge.
     judges: Vec<String>,
-    /// The longest time that a judging test may take; slower tests are left out.
+    /// The maximum processor time of a test that judges. Slower tests are left out.
     longest: Option<Duration>,
     /// The number of mutants that are judged at the same time.
     jobs: usize,

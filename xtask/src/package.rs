@@ -1,5 +1,5 @@
-//! `cargo xtask package`: the files of a release. These are the Debian package, the image for containers, the list of components (SBOM), a
-//! statement about the origin of the files (provenance), and the signed checksums.
+//! `cargo xtask package`: the files of a release. These are the Debian package, the image for containers, the list of components (SBOM), a statement
+//! about the origin of the files (provenance), the checksums, and with `--sign` their signature.
 
 mod image;
 mod provenance;
@@ -172,7 +172,7 @@ struct Package {
 struct Tree(PathBuf);
 
 impl Tree {
-    /// An empty directory.
+    /// Makes an empty directory. If the directory exists already, its content is removed.
     fn new(place: PathBuf) -> Result<Self, String> {
         let failed = |why| format!("`{}`: {why}", place.display());
         if place.exists() {

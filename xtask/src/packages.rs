@@ -57,7 +57,7 @@ pub(crate) const OF_BENCHMARKS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),
 ];
 
-/// Installs the packages that are missing, or prints the command that installs them.
+/// Installs the packages that are missing. If the user is not root, the error is the command that installs them.
 pub(crate) fn install(packages: &[(&'static str, &str)]) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Programs of servers are often only in the path of root.

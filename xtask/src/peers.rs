@@ -33,7 +33,7 @@ const PROGRAMS: [Program; 5] = [
     },
 ];
 
-/// The directory of the built programs.
+/// The directory in which the programs are built. The built programs are in its directory `bin`.
 fn place() -> PathBuf {
     xtask::root().join("target/peers")
 }

@@ -79,7 +79,7 @@ pub(super) fn run(n: u64, seed: Option<u64>) -> Result<(bool, Vec<String>), Stri
     Ok((all, lines))
 }
 
-/// Makes a copy of this commit, or brings it up to date.
+/// Makes a copy of this commit in `place`, or changes the files of an existing copy to this commit.
 pub(super) fn copy_of(commit: &str, place: &Path) -> Result<(), String> {
     let git = |arguments: &[&str], at: &Path| {
         let status = Command::new("git").args(arguments).current_dir(at).status();

@@ -78,7 +78,8 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn line(&mut self, line: &str) {
-        // The test program prints `test NAME ... `, then the output of the test, then the outcome on a separate line.
+        // The test program prints `test NAME ... `, then the output of the test, then the outcome on a separate line. If the test prints nothing, all
+        // of this is on one line.
         let (is_first, text) = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
             Some((_, text)) => (true, text),
             None => (false, line),

@@ -188,7 +188,7 @@ pub(crate) fn unreferenced_measures(sentence: &str) -> Vec<&str> {
     found
 }
 
-/// The sentences of a document outside of code, each with the number of its first line. Each cell of a table counts as a sentence.
+/// The sentences of a document outside of code, each with the number of its first line. A sentence also ends at the end of a cell of a table.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut open, mut is_code) = (Vec::new(), (0, String::new()), false);
     for (index, line) in text.lines().enumerate() {

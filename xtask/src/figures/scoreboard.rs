@@ -79,7 +79,7 @@ fn usable(records: &[Record]) -> impl Iterator<Item = &Record> {
     records.iter().filter(|record| record.refusal().is_none())
 }
 
-/// The newest record of each benchmark. `records` must be in the order of their age.
+/// The newest record of each benchmark and size. `records` must be in the order of their age, the oldest first.
 pub(crate) fn newest(records: &[Record]) -> Vec<&Record> {
     let newest: BTreeMap<(&str, Option<&str>), &Record> =
         usable(records).map(|record| ((record.bench(), record.size()), record)).collect();

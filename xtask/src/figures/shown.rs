@@ -29,7 +29,7 @@ pub(super) fn samples(of: Estimate) -> String {
     of.samples.map_or("–".to_owned(), |samples| samples.to_string())
 }
 
-/// A value with three significant digits; a small ratio as a fraction.
+/// A value: from 100 on as a whole number, from 10 on with one decimal, below that with up to three. A small ratio is shown as a fraction.
 pub(super) fn figure(value: f64, unit: &str) -> String {
     match value.abs() {
         size if unit == "times" && size < 0.1 && size > 0.0 => format!("1/{}", figure(1.0 / value, "")),

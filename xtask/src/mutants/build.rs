@@ -31,7 +31,7 @@ pub(super) struct Program {
     pub(super) place: PathBuf,
 }
 
-/// The working directory of `cargo xtask mutants`.
+/// The directory with all files that `cargo xtask mutants` makes, except the stored results.
 pub(super) struct Place {
     pub(super) root: PathBuf,
 }
@@ -62,7 +62,7 @@ impl Place {
 }
 
 /// Copies the files of the repository to `tree`; the content of a file in `instead` replaces the original. Files that are already equal are not
-/// written.
+/// written. Files of an earlier copy that are gone from the repository are removed.
 pub(super) fn copy(tree: &Path, instead: &BTreeMap<String, String>) -> Result<(), String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -254,7 +254,7 @@ fn errors(
 }
 
 /// Whether the compiler's error would also occur if the mutant were built alone, without a switch. The switch itself causes errors about moved and
-/// borrowed bindings, and about a match that is not exhaustive.
+/// borrowed bindings, about types that cannot be inferred, and about a match that is not exhaustive.
 fn fails_alone(mutant: &Mutant, code: &str) -> bool {
     let of_switch = match mutant.genre {
         Genre::MatchArm => code == "E0004",

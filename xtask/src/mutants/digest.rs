@@ -65,7 +65,8 @@ fn without_words(token: &TokenTree) -> String {
     placeholders.map(|(placeholder, _)| format!("{{{placeholder}}}")).collect()
 }
 
-/// Consumes the rest of an attribute after its `#`. Returns the tokens in its brackets, separated by one space.
+/// Consumes the rest of an attribute after its `#`. Returns the tokens in its brackets, separated by one space. Returns `None`, and consumes nothing,
+/// if the `#` does not begin an attribute.
 fn attribute(tokens: &mut Peekable<impl Iterator<Item = TokenTree> + Clone>) -> Option<String> {
     let mut ahead = tokens.clone();
     let mut taken = 1;

@@ -13,7 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest time that a single test may take without a mutant, unless `--seconds` sets another limit.
+/// The maximum processor time of a single test without a mutant, unless `--seconds` sets another limit. The elapsed time may be [`SLACK_TIMES`] times
+/// as long.
 pub(super) const RECORDING_MAX: Duration = Duration::from_secs(150);
 
 /// The time limit of a run of tests: this factor times the time without a mutant, plus a constant. `SLACK` is for processor time. `CLOCK_SLACK` is
@@ -64,7 +65,7 @@ pub(super) struct Judge {
 }
 
 /// Runs each test alone without a mutant, and records the mutants whose places it executes. Records of an unchanged program are used again. Tests
-/// that take longer than `longest` do not judge.
+/// that need more processor time than `longest` do not judge.
 pub(super) fn record(place: &Place, programs: Vec<Program>, longest: Duration) -> Result<Vec<Judge>, String> {
     let kept = place.root.join("reached");
     std::fs::create_dir_all(&kept).map_err(|why| format!("`{}`: {why}", kept.display()))?;
@@ -228,7 +229,7 @@ fn run(
     Ok((ran, took))
 }
 
-/// Reads the output of the tests until the output ends (`None`), a test fails, or the time is over.
+/// Reads the output of the tests until all tests have passed, a test fails, or the time is over. `None` if the program ends without any of these.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
     let lines: Receiver<String> = {

@@ -84,7 +84,7 @@ impl Results {
     /// Reads the stored results, except the results of changed files.
     ///
     /// # Errors
-    /// If a source file of a mutant cannot be read.
+    /// If a source file of a mutant cannot be read or is not Rust.
     pub(super) fn read(page: &Path, log: &Path, mutants: &[Mutant]) -> Result<Self, String> {
         let mut files = BTreeMap::new();
         for mutant in mutants {

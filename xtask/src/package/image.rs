@@ -1,8 +1,8 @@
 //! The image for containers: an archive that is an image layout of OCI, and also has the form of the archives of `docker save`. So every container
 //! engine can load it.
 //!
-//! The image has the program, the libraries that it is linked with, and no shell. The libraries come from the Debian system on which the program is
-//! built.
+//! The image has the program, the libraries that it is linked with, and no shell. The libraries come from the Debian system on which the image is
+//! made.
 
 use super::{Compression, Package, Tree, run_one, sha256, zipped};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Modules of one crate must not import each other in a circle.
+//! Modules of one crate must not import each other in a circle. The files of a door that decides must import each other only in one order.
 
 use super::imports::{Graph, Modules};
 use super::{Finding, Source};

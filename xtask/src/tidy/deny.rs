@@ -1,4 +1,4 @@
-//! Checks that `deny.toml` and the table of libraries (`edges.rs`) allow each library in the same crates.
+//! Checks for each library in `deny.toml` that this file and the table of libraries (`edges.rs`) allow it in the same crates.
 
 use super::edges::crates_that_know;
 use super::{Finding, Source};

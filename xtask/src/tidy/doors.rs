@@ -1,4 +1,5 @@
-//! Checks that every door has the same files, makes its permit in one place, and does no I/O.
+//! Checks that every door that decides has the same files, makes its permit in one place, and does no I/O. Also checks that each door has a short
+//! page, and that only `admin` changes facts.
 
 use super::rust_text::{body_end, is_word, line_at, words};
 use super::{Finding, Source};
@@ -21,7 +22,7 @@ const FORGETFUL: [&str; 2] = ["crates/door-1-tls", "crates/door-3-datastore"];
 
 const README_LINES_MAX: usize = 12;
 
-/// Modules of `std` that doors and `facts` must not use, because doors and `facts` do no I/O (invariants F1 and D1).
+/// Texts of code that does I/O, waits or reads a clock. The doors that decide and `facts` must not contain them (invariants F1 and D1).
 const OUTSIDE: [&str; 9] = [
     "std::fs",
     "std::net",

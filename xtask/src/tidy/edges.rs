@@ -25,7 +25,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("enfilade-operations", &["facts", "passage", "faces"]),
     ("enfilade-decision", &["facts", "passage", "admin", "faces"]),
     ("enfilade-console", &["facts", "passage", "admin", "faces"]),
-    // These crates may use all others.
+    // The crates with `ALL` may use each crate of the list `ALL`.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
     ("enfilade-bench", &ALL),
@@ -282,7 +282,7 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
         });
         what.into_iter().for_each(|what| report(dependency, what));
     }
-    // Tests may use any crate except the rebuilt programs. But the tests of `facts` may use no crate of the workspace, because all other crates
+    // Tests may use any crate except the rebuilt programs. But the tests of `facts` may use no crate of the workspace, because most of these crates
     // depend on `facts`.
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
@@ -364,7 +364,7 @@ pub(super) fn crates_that_know(library: &str) -> Option<&'static [&'static str]>
     LIBRARIES.iter().find(|(known, ..)| *known == library).map(|(_, crates, _)| *crates)
 }
 
-/// The number of the line that begins with exactly this key; 0 if there is none.
+/// The number of the line that begins with exactly this key, or with the header of its own table (`[dependencies.KEY]`); 0 if there is none.
 pub(super) fn line_of(text: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         line.strip_prefix(key).is_some_and(|rest| rest.starts_with([' ', '=', '.']))

@@ -1,4 +1,5 @@
-//! Checks that the page of benchmarks agrees with the records, and that each figure of speed in another document is a figure of a record.
+//! Checks that the pages of benchmarks and campaigns agree with the records, that no record was changed, and that the goals that do not hold have
+//! reasons. Each figure of speed in another document must be a figure of a record.
 
 use super::{Finding, Source};
 use crate::figures::record::{Record, read_all};

@@ -1,4 +1,5 @@
-//! Finds out which files of a crate import from which other files. Names are resolved as by the compiler. Tests are left out.
+//! Finds out which files of a crate import from which other files. Names are resolved as by the compiler, except names that macros define. Tests are
+//! left out.
 
 use super::Source;
 use proc_macro2::{TokenStream, TokenTree};

@@ -3,9 +3,9 @@
 use super::{Finding, Source};
 use toml::{Table, Value};
 
-/// The crates that do not inherit the workspace's lints, each with its level of `unsafe_code`. `sources` opens LMDB, maps files and uses io_uring.
-/// `enfilade` sets options of the C library's allocator. `bench` compares two ways to use io_uring. `preload` is loaded between a program and the C
-/// library. `xattrat` makes one system call.
+/// The crates that do not inherit the workspace's lints, each with its level of `unsafe_code`. `sources` opens LMDB, maps files, uses io_uring and
+/// handles signals. `enfilade` sets options of the C library's allocator, and makes a system call that no library wraps. `bench` compares two ways to
+/// use io_uring. `preload` is loaded between a program and the C library. `xattrat` makes a system call with pointers.
 const EXCUSED: [(&str, &str); 5] = [
     ("crates/sources/Cargo.toml", "deny"),
     ("crates/enfilade/Cargo.toml", "deny"),

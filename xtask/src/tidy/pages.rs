@@ -1,4 +1,5 @@
-//! Checks that the pages of the documentation exist. `interop/reference.rs` checks that the reference pages agree with the output of the program.
+//! Checks that the pages of the documentation exist, that bash runs their commands as they are written, and that ARCHITECTURE.md is short and names
+//! each crate and invariant. `interop/reference.rs` checks that the reference pages agree with the output of the program.
 
 use super::{Finding, Source};
 use crate::pages::PAGES as WRITTEN;

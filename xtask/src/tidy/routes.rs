@@ -21,8 +21,8 @@ const REVIEWED: [(Table, &[&str]); 8] = [
     (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
     // The path `/access/ticket` is the login.
     (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),
-    // Only proxies and services that the operator named can connect to the decision listener (`knows_proxy`, `listen::decisions`). The handlers ask door
-    // 2 about the visitor; for AuthZEN, the service has authenticated the user.
+    // Only proxies and services that the operator named can ask for decisions (`knows_proxy`, `listen::decisions`). The handlers ask door 2 about the
+    // visitor; for AuthZEN, the service has authenticated the user.
     (
         ("crates/face-decision", "ROUTES"),
         &[
