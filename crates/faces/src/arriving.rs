@@ -1,4 +1,4 @@
-//! The body of an upload. The upload may take as long as the client needs at the lowest accepted speed.
+//! The body of an upload. The total time of an upload is not limited, but the client must send at the lowest accepted speed or faster.
 
 use crate::request_error::{Failure, RequestError};
 use crate::trace::Trace;

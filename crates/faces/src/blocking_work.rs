@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs work on a blocking thread, within the user's share of threads. The work may wait for the file system.
 ///
 /// # Errors
-/// The refusal of the work.
+/// The refusal of the work, or [`RequestError::Worker`] if the work panics.
 pub async fn blocking<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
@@ -19,7 +19,7 @@ pub async fn blocking<R: Send + 'static>(
 /// Does the same as [`blocking`], but the work can also fail because the request itself is invalid (`Failure::Request`).
 ///
 /// # Errors
-/// The failure of the work.
+/// The failure of the work, or [`RequestError::Worker`] if the work panics.
 pub async fn blocking_failure<R: Send + 'static>(
     share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
@@ -33,7 +33,8 @@ pub async fn blocking_failure<R: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// Cancels the work of a request when this value is dropped. The value is dropped together with the request.
+/// Marks the work of a request as cancelled when this value is dropped. The value is dropped together with the request. The work itself must ask its
+/// [`CancelToken`], and stop.
 #[derive(Debug, Default)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 

@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// The error of a response that was cut short. The server then closes the connection. So the client notices that the response is incomplete.
+/// The error of a response that was cut short. The server then closes an HTTP/1 connection, or resets an HTTP/2 stream. So the client notices that
+/// the response is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the response was cut short")]
 pub struct Cut;
@@ -50,8 +51,8 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// With this value, the event of the request is recorded after the last piece. `None` if the task that produces the pieces records the event
-    /// itself.
+    /// With this value, the event of the request is recorded after the last piece, or when the client disconnects. `None` if the task that produces
+    /// the pieces records the event itself.
     trace: Option<Box<Trace>>,
 }
 

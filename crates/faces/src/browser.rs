@@ -35,7 +35,7 @@ const TARGET_BYTES_MAX: usize = 2_048;
 pub struct Target(String);
 
 impl Target {
-    /// Reads a path and query. Returns `None` if no request can have this path. So the target is always on the same host.
+    /// Reads a path and query. Returns `None` if no request can have this path, or if the text is too long. The target is always on the same host.
     pub fn read(text: &str) -> Option<Self> {
         let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
         let fits = is_path && text.len() <= TARGET_BYTES_MAX && StorePath::from_target(text).is_ok();
@@ -63,7 +63,7 @@ pub fn target(pairs: &[(String, String)]) -> Option<Target> {
     parameter(pairs, "to").and_then(Target::read)
 }
 
-/// The names and values of a query.
+/// The names and values of a query; empty if a name or value cannot be decoded.
 pub fn query(uri: &hyper::Uri) -> Vec<(String, String)> {
     form_pairs(uri.query().unwrap_or_default().as_bytes()).unwrap_or_default()
 }
@@ -95,7 +95,7 @@ pub fn redirect(to: &str) -> Answer {
 }
 
 /// Adds a cookie that scripts cannot read. If a page of another site makes a request, the browser sends the cookie only if the request opens a page
-/// of this host (RFC 6265bis §5.6.7).
+/// of this host with a safe method, such as GET (RFC 6265bis §5.6.7).
 pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     let cookie =
         format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={}", seconds.max(0));
@@ -105,8 +105,8 @@ pub fn set_cookie(answer: &mut Answer, name: &str, value: &str, seconds: i64) {
     }
 }
 
-/// Refuses a form that a page of another site sent. The check uses `Origin`, because browsers send this header with every form (Fetch standard,
-/// "append a request Origin header").
+/// Refuses a form that a page of another site sent. The check uses `Origin`, because browsers send this header with every POST request (Fetch
+/// standard, "append a request Origin header").
 ///
 /// # Errors
 /// [`RequestError::CrossSite`] if the request has no `Origin`, several `Origin` headers, or an `Origin` for which `is_own` returns false.
@@ -131,7 +131,7 @@ pub fn is_unauthorized(refusal: &Refusal) -> bool {
     status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }
 
-/// Changes facts for a signed-in user, on a thread that may wait.
+/// Changes facts, on a thread that may wait. The author of the change is the user in the event of `trace`.
 ///
 /// # Errors
 /// The failure of the change.
@@ -147,7 +147,8 @@ pub async fn change<T: Send + 'static>(
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// The failure for an error of a change.
+/// The failure for an error of a change. If the error is neither a refusal of door 2 nor an error of the source, the failure is the refusal `Busy` of
+/// door 2.
 pub fn failure_of_change(error: enfilade_admin::Error) -> Failure {
     match error {
         enfilade_admin::Error::Identity(refusal) => refusal.into(),
@@ -157,7 +158,7 @@ pub fn failure_of_change(error: enfilade_admin::Error) -> Failure {
     }
 }
 
-/// Records the visitor's name in the event.
+/// Records the visitor's name, and the revision of the facts, in the event.
 pub fn known(trace: &mut Trace, visit: &Visit) {
     trace.event.authid = visit.principal().authid.to_word();
     trace.event.revision = visit.identity().at().revision.0;

@@ -79,7 +79,7 @@ impl AnonymousSlot {
 
     /// Frees the slot after a request was admitted.
     pub fn release(&self) {
-        // Every request calls this function. Usually only the first call locks the mutex.
+        // Every admitted request calls this function. Usually only the first call locks the mutex.
         if !self.is_released.load(Ordering::Relaxed) {
             self.is_released.store(true, Ordering::Relaxed);
             self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,5 +1,6 @@
-//! This is the only module that reads credentials from requests. A request must contain exactly one credential, in the only form that is accepted for
-//! its kind. Otherwise a proxy in front of the server might read another credential than the server, and an attacker could use the difference.
+//! This is the only module that reads credentials from the headers of requests. A request must contain exactly one credential (exceptions:
+//! [`of_visitor`] and [`beside_a_subject`]), in the only form that is accepted for its kind. Otherwise a proxy in front of the server might read
+//! another credential than the server, and an attacker could use the difference.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +28,7 @@ pub enum Carried<'a> {
     Browser(BrowserAsk),
 }
 
-/// The request's credential.
+/// The request's credential. A request with `X-Subject-Token` is refused: in the Identity API, this header contains a second token.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
@@ -50,12 +51,12 @@ pub const LINK_COOKIE: &str = "__Host-enfilade-link";
 /// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
-/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. All cookies
-/// except [`APPLICATION_COOKIE`] belong to the application, and so does the header `X-Subject-Token`. So they are not credentials here.
-/// `counts_if_both` is called only if the request has a cookie and a header.
+/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. Only the cookie
+/// [`APPLICATION_COOKIE`] is a credential here. Other cookies and the header `X-Subject-Token` may belong to the application, so they are ignored.
+/// `counts_if_both` is called only if the request has this cookie and a credential in a header.
 ///
 /// # Errors
-/// When there is no credential, when there are several credentials and none of them counts, or when `counts_if_both` fails.
+/// When there is no credential, when there are several and none of them counts, when the cookie cannot be read, or when `counts_if_both` fails.
 pub fn of_visitor<'h, E: From<Refusal>>(
     headers: &'h HeaderMap,
     application: &ApplicationName,
@@ -112,7 +113,7 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Whether a part of a header `Cookie` is a cookie of this server for signing in with a browser.
+/// Whether a part of a header `Cookie` is a cookie that this server sets in browsers. Login tickets do not count.
 fn is_ours(part: &[u8]) -> bool {
     let name = part.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
     [APPLICATION_COOKIE, SIGN_IN_COOKIE, START_COOKIE, CONSOLE_COOKIE, LINK_COOKIE]
@@ -120,14 +121,13 @@ fn is_ours(part: &[u8]) -> bool {
         .any(|ours| name == ours.as_bytes())
 }
 
-/// The cookies of a request, except the cookies of this server. These cookies are for the application. `None` if the request has no cookie.
+/// The cookies of a request that the application gets: all except those of this server. `None` if the request has no header `Cookie`.
 pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
     let kept: Vec<&[u8]> = cookie_parts(headers).filter(|part| !part.is_empty() && !is_ours(part)).collect();
     headers.contains_key(COOKIE).then(|| HeaderValue::from_bytes(&kept.join(&b"; "[..])).ok()).flatten()
 }
 
-/// The name and password of a person who signs in. Failures are counted for the name as the person wrote it. `None` if the password is empty or too
-/// long.
+/// The name and password of a person who signs in, and the name under which a failure is counted. `None` if the password is empty or too long.
 pub fn password(name: &str, password: &[u8]) -> Option<(SecretAsk, Word)> {
     let secret = Secret::new(password)?;
     // A token cannot sign in, because its secret is for programs.
@@ -195,8 +195,8 @@ pub fn ticket_text(user: &Authid, token: &str) -> String {
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
 /// The credential of a request to the Identity API. In this API, `X-Subject-Token` is not a credential but the token to examine. If a request has a
-/// token in `X-Auth-Token` and another token in `Authorization: Bearer`, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
-/// `v3oauth2clientcredential` sends such requests.
+/// token in `X-Auth-Token`, another token in `Authorization: Bearer` and no cookie, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
+/// `v3oauth2clientcredential` sends two tokens.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
@@ -228,8 +228,8 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 /// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
-    // This function reads no cookies. But a cookie may contain a second credential, so a request with a credential and a cookie is refused.
-    // Exception: the cookies for signing in. They are no credentials here, and a signed-in browser sends them with every request to this host.
+    // This function reads no credential from a cookie. But a cookie may contain a second credential, so a request with a credential and a cookie is
+    // refused. Exception: the cookies of this server. They are no credentials here, and a browser sends them with every request to this host.
     let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
         Some(_) if !is_one || has_cookie() => Err(malformed(MORE_THAN_ONE)),
@@ -363,7 +363,7 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
         (Some(authid), Some(secret)) => Ok(Credential::Secret(SecretAsk { authid, secret })),
         (known, secret) => {
             let name = String::from_utf8_lossy(name);
-            // A known name with an impossible secret counts as a failed login of this name.
+            // A valid name with an impossible secret counts as a failed login of this name.
             let named = known.map_or_else(|| word_of_id(&name), |authid| authid.to_word());
             let secret = secret.or_else(|| Secret::new(b"-"));
             let secret = secret.ok_or_else(|| malformed("the Basic credential has no secret"))?;

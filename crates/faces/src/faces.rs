@@ -41,7 +41,7 @@ pub struct Faces {
     prove_first: Option<ProveFirst>,
 }
 
-/// Proves that the facts are current. For the proof, the server sends a new question to etcd after the call. The error says why there is no proof.
+/// Proves that the facts are current, with a question that the server sends to etcd after the call. The error says why there is no proof.
 pub type ProveFirst =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SourceError>> + Send>> + Send + Sync>;
 
@@ -51,7 +51,8 @@ pub type Reload = oneshot::Sender<Result<String, String>>;
 /// Lists the keys that sign sessions.
 pub type ListKeys = Arc<dyn Fn() -> Result<Vec<KeySummary>, enfilade_admin::Error> + Send + Sync>;
 
-/// State of the Identity API: the index of the catalog, the memo of rendered response bodies, and the counter for request ids.
+/// State of the Identity API: the index of the catalog, and the memo of rendered response bodies. Also the counter for the request ids of all
+/// protocols.
 struct V3Memo {
     catalog: Index<Catalog>,
     rendered: Memo<Rendered>,
@@ -268,7 +269,7 @@ impl Faces {
 /// The kinds of credentials that a route takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Credentials in a header, and the certificate of the connection.
+    /// Credentials in a header, and the certificate of the connection. For the visitor of an application, also the cookie of a browser's session.
     Everything,
     /// Credentials in a header, the certificate of the connection, and a login ticket in a cookie.
     Tickets,
@@ -277,7 +278,7 @@ pub enum Takes {
 }
 
 impl Faces {
-    /// Authenticates the client: door 2 checks the credential from a header, or the certificate of the connection.
+    /// Authenticates the client: door 2 checks the credential in `carried`. If there is none, door 2 checks the certificate of the connection.
     ///
     /// # Errors
     /// When door 2 refuses the credential, or the route does not accept credentials of this kind.

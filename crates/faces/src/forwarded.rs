@@ -23,7 +23,7 @@ pub(crate) const X_PORT: HeaderName = HeaderName::from_static("x-forwarded-port"
 /// The maximum number of proxies, and of values of a header.
 const HOPS_MAX: usize = 64;
 
-/// The client of a request, and the URL that the client used, as far as a proxy reports them.
+/// The client of a request, and the scheme and host of the URL that the client used. Scheme and host are `None` if no proxy reports them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) client: SocketAddr,
@@ -42,8 +42,8 @@ struct Hop<'h> {
 
 impl Connection {
     /// If a trusted proxy reports the address and scheme of the client, this function stores them in place of the peer's address and scheme. Returns
-    /// the host that the client used, if the proxy reports the host. If the peer is not a trusted proxy, its headers are counted and ignored. A
-    /// request over a Unix socket is refused if its headers do not give the address of the client.
+    /// the host that the client used, if the proxy reports the host. If the peer is not a trusted proxy, its headers are ignored, and the request is
+    /// counted. A request over a Unix socket is refused if its headers do not give the address of the client.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,
@@ -117,8 +117,8 @@ const TWO_CLIENTS: RequestError = RequestError::Forwarded(
     "`Forwarded` and `X-Forwarded-For` contain different addresses of the client; let the proxy remove the header that it does not set",
 );
 
-/// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme or a host, the report of the
-/// proxy nearest to the client counts. A proxy that does not name its peer counts as the client.
+/// Reads the hops from the right, up to the first peer that is not a trusted proxy. If several proxies report a scheme, a host or a port, the report
+/// of the proxy nearest to the client counts. A proxy that does not name its peer counts as the client.
 fn follow(
     hops: &[Hop<'_>],
     (peer, is_tls): (SocketAddr, bool),

@@ -5,7 +5,7 @@
 //! - `routes.rs` defines a route. Each route defines whether its requests need a permit of door 2.
 //! - `serve.rs` finds the route of a request. No other module imports `serve.rs`.
 //! - `faces.rs` contains the state that all routes share.
-//! - Only `credential.rs` reads credentials.
+//! - Only `credential.rs` reads credentials from headers.
 //! - `browser.rs` and its folder contain the code for pages in browsers, such as signing in.
 //! - `blocking_work.rs`, `pieces.rs` and `arriving.rs` run work that waits for the disk, send files, and receive uploads.
 //! - Only `respond.rs` turns refusals into status codes (invariant E2).

@@ -1,4 +1,4 @@
-//! Counters, in Prometheus' text form. Labels contain no names of people or tokens, and no paths.
+//! The metrics, in Prometheus' text form. Labels contain no names of people or tokens, and no paths of files or requests.
 
 mod acme;
 mod datastores;
@@ -110,7 +110,7 @@ const REQUEST_BUCKETS: Buckets = [
 /// The upper bounds of the histogram buckets for the time that a door takes, in microseconds.
 const DOOR_BUCKETS: Buckets =
     [10, 25, 100, 250, 1_000, 2_500, 10_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
-/// Classes of statuses.
+/// The classes of statuses, by the first digit of the status. `none`: the client ended the request before the answer.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The reason why the server ended a handshake.
@@ -140,8 +140,8 @@ type Buckets = [u64; 12];
 /// The durations of one series of a histogram.
 #[derive(Debug, Default)]
 struct Durations {
-    /// The number of durations in each bucket. Such a duration is longer than the upper bound of the previous bucket, and at most as long as the
-    /// upper bound of its bucket.
+    /// The number of durations in each bucket. A bucket counts the durations that are longer than the upper bound of the previous bucket, and not
+    /// longer than its own upper bound.
     buckets: [AtomicU64; 12],
     longer: AtomicU64,
     micros: AtomicU64,
@@ -239,7 +239,7 @@ pub struct Metrics {
 /// The state of scheduled backups.
 #[derive(Clone, Copy, Debug)]
 struct Backup {
-    /// The time of the last backup, in seconds since the epoch.
+    /// The time of the last complete backup, in seconds since the epoch.
     last: Option<i64>,
     has_failed: bool,
 }
@@ -273,7 +273,7 @@ impl Metrics {
         let class = usize::from(event.status / 100);
         add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
         self.request_took((named(event.face), named(event.route)), event.millis.saturating_mul(1_000));
-        // The member that answered a passed-on request counts the request.
+        // The member that answered a passed-on request counts the request as permitted or refused. This server does not.
         if event.code.is_empty() && event.verdict == "passed" {
             return;
         }
@@ -311,7 +311,7 @@ impl Metrics {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the server accepts no further requests.
+    /// Whether the server is stopping: it accepts no further requests, except on the operations listener.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }

@@ -66,7 +66,7 @@ pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, 
 pub struct Elsewhere<'f> {
     others: &'f dyn PassOn,
     member: String,
-    /// The share of the visitor.
+    /// The visitor's share of the places for requests that wait for other members.
     share: Share,
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn member_for<'f>(
 }
 
 impl Elsewhere<'_> {
-    /// Passes a request on to the other member, and the response back to the client. The caller has set the path in the event of `trace`, because the
-    /// URL can be a secret.
+    /// Passes a request on to the other member, and the response back to the client. The caller must have set the path in the event of `trace`. This
+    /// function does not copy the path from the URL, because the URL can contain a secret.
     pub async fn answer(self, connection: Connection, request: Request<Received>, trace: Trace) -> Answer {
         match self.pass(connection, request, trace).await {
             Ok(answer) => answer,
@@ -123,7 +123,8 @@ impl Elsewhere<'_> {
     /// Passes a request on like [`Elsewhere::answer`], but returns a failure, so that the caller can show its own page.
     ///
     /// # Errors
-    /// When the other member does not answer, or the visitor has too many waiting requests. The log gets the reason from `trace`.
+    /// When the request names no host, the other member does not answer, or the visitor has too many waiting requests. The log gets the reason from
+    /// `trace`.
     pub async fn pass(
         self,
         connection: Connection,

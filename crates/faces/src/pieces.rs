@@ -16,8 +16,8 @@ pub const PIECE_BYTES: u64 = 256 * 1024;
 /// A client that takes longer than this time for a piece is slow. A slow client gets no reused buffers.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Buffers that are reused after their bytes are sent. Without reuse, every piece of a large file would need a new buffer, and the buffer would be
-/// wiped afterwards.
+/// Buffers that are reused after their bytes are sent. Without reuse, every piece of a large file would need a new buffer, and the allocator of this
+/// program would overwrite the buffer with zeros when it is freed.
 #[derive(Debug)]
 pub struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
@@ -106,8 +106,8 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     None
 }
 
-/// Waits until the channel has a slot for the next piece, and the piece fits into the memory that the user's responses may use. `None` if the client
-/// disconnected or the user may no longer read.
+/// Waits until the channel has a slot for the next piece, and the piece fits into the memory that the user's responses may use. `bytes` is the size
+/// of the piece; 0 if the piece does not count. `None` if the client disconnected or the user may no longer read.
 pub async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,

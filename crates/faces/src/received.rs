@@ -54,8 +54,8 @@ pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes
     }
 }
 
-/// The greatest depth of nested objects and lists, and the number of values. If the text is not JSON, both numbers are meaningless. The depth and the
-/// number of values are limited because a parsed value takes many times the bytes of its text.
+/// The greatest depth of nested objects and lists, and the approximate number of values. If the text is not JSON, both numbers are meaningless. They
+/// are limited because a parsed value takes many times the bytes of its text.
 fn extent(json: &[u8]) -> (u64, u64) {
     let (mut depth, mut most, mut values) = (0_u64, 0, 0);
     let mut bytes = json.iter();

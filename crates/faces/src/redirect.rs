@@ -23,7 +23,7 @@ pub struct Redirect {
     pub challenge: Challenge,
 }
 
-/// Returns the content of the challenge file for a token. A token is one word.
+/// Returns the content of the challenge file for a token. The token contains only letters, digits, `-` and `_`.
 pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 
 /// The error for a client that already uses HTTPS through a proxy. A redirect to HTTPS would lead back to the same proxy.
@@ -58,7 +58,7 @@ impl Redirect {
                 None => said(StatusCode::NOT_FOUND, Body::from("the challenge does not exist\n".to_owned())),
             };
         }
-        // The server does not know the HTTPS port of a proxy. So the redirect of a request through a proxy uses port 443.
+        // The server does not know the HTTPS port of a proxy. So if a proxy reports the host, the redirect uses port 443.
         let port = if seen.is_some() { 443 } else { self.port };
         let host = seen.as_ref().or_else(|| request.headers().get(HOST));
         let host = host.and_then(|host| host.to_str().ok()).and_then(host_of);

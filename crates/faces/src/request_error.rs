@@ -95,7 +95,7 @@ pub enum RequestError {
     /// The request target is malformed.
     #[error("the request target is refused: {0}")]
     Target(&'static str),
-    /// The `Host` field is malformed.
+    /// The host of the request is missing, malformed or ambiguous.
     #[error("the Host is refused: {0}")]
     Host(&'static str),
     /// The transfer coding is unknown.

@@ -112,7 +112,7 @@ pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     answer
 }
 
-/// Ends a request that failed before it reached its protocol.
+/// Records the failure of a request in its event, and returns the response.
 pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     trace.failed(&failure);
     let answer = failed(&failure, Aim::Target);

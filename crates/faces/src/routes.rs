@@ -14,7 +14,7 @@ use std::pin::Pin;
 /// The route of links. The next segment of the path is the secret of a link.
 pub const LINKS: &str = "/s/";
 
-/// The path of a request for the log. The path of a link contains a secret, which is left out.
+/// The path of a request, as the log contains it. The path of a link contains a secret, which is left out.
 pub(crate) fn logged_path(path: &str) -> String {
     if path.starts_with(LINKS) { format!("{LINKS}-") } else { path.to_owned() }
 }

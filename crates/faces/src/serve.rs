@@ -173,7 +173,7 @@ impl Router {
         if !matches!(need, Need::Public(_))
             && let Err(refusal) = faces.prove_first().await
         {
-            // A closure that borrows the request must not live across an await.
+            // The closure `path` borrows the request, which is not `Sync`. So the closure must not live across the await above.
             trace.event.path = logged_path(request.uri().path());
             return fail(refusal.into(), trace);
         }

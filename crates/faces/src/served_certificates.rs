@@ -1,4 +1,4 @@
-//! What a page asks about the certificates of the listener. The answers come from the snapshot with which the running process answers handshakes.
+//! Questions of pages about the certificates of the listener. The answers come from the snapshot with which the running process answers handshakes.
 
 /// A certificate that the listener can send.
 #[derive(Clone, Debug)]

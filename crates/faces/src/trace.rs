@@ -17,7 +17,8 @@ pub struct Trace {
     began: u64,
     /// The time at which door 2 accepted the credential.
     admitted: Option<Instant>,
-    /// A text that the log adds to the reason of an invalid request; empty if there is none.
+    /// A text that [`Trace::failed`] adds to the reason of a [`RequestError`], such as the error of a connection to another member; empty if there is
+    /// none.
     pub(crate) cause: String,
 }
 

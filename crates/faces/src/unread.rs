@@ -1,5 +1,6 @@
 //! Reads the rest of a request's body after the response is decided. A client that is still sending may miss the response if the server stops
-//! reading. So the server reads and discards a limited number of bytes of the body. If the body is longer, the response closes the connection.
+//! reading. So the server reads and discards a limited number of bytes of the body. If the body is longer, an HTTP/1 connection is closed, and an
+//! HTTP/2 stream is reset.
 
 use crate::received::{BoxError, Incoming};
 use crate::respond::Answer;
@@ -24,7 +25,7 @@ const DISCARD_BYTES: u64 = 8 << 20;
 /// these bytes.
 const KEPT_BYTES: u64 = 64 << 10;
 
-/// The body of a request. If this value is dropped before the end of the body, the rest is read and discarded.
+/// The body of a request. If this value is dropped before the end of the body, the rest is read and discarded, up to a limit.
 pub struct Received {
     /// Taken by `drop`; `None` for a request without a body.
     body: Option<UnsyncBoxBody<Bytes, BoxError>>,

@@ -34,7 +34,7 @@ impl std::fmt::Debug for Attempt {
 /// header `Origin`, after its check; without it, no passkey is accepted.
 ///
 /// # Errors
-/// The refusal of door 2. [`why_not`] returns the sentence for the person.
+/// The refusal of door 2, or the failure to store the use of the code. [`why_not`] returns the sentence for the person.
 pub async fn log_in(
     faces: &Faces,
     connection: &Connection,
@@ -79,7 +79,7 @@ pub async fn log_in(
 }
 
 /// Returns [`Attempt::NeedsCode`] if the password alone does not satisfy the rules of the user, but password and code together do. In all other
-/// cases, returns [`Attempt::Complete`].
+/// cases, returns [`Attempt::Complete`]. If the rules need another method, door 2 refuses the session later (`MoreMethods`).
 async fn ask_for_code(arrival: Arrival) -> Result<Attempt, Failure> {
     let is_enough =
         |rule: &Vec<String>| rule.iter().all(|method| ["password", "totp"].contains(&method.as_str()));
@@ -107,14 +107,15 @@ async fn used(faces: &Faces, passcode: Passcode, trace: &mut Trace) -> Result<Pa
     change(faces, trace, move |ctx| use_passcode(ctx, &passcode).map(|()| passcode)).await
 }
 
-/// The receipt in the form, if only the code in the form was wrong. The next form must send this receipt again. `None` for all other refusals.
+/// The receipt in the form, if door 2 refused only the code or the passkey. The next form must send this receipt again. `None` for all other
+/// refusals.
 pub fn kept_receipt<'p>(pairs: &'p [(String, String)], refusal: &Refusal) -> Option<&'p str> {
     let is_code = matches!(refusal, Refusal::Identity(IdentityRefusal::WrongPasscode { .. }));
     parameter(pairs, "receipt").filter(|_| is_code)
 }
 
-/// The reason why the person is not signed in, in a sentence for the form. `None` if another attempt with the
-/// form would not help.
+/// The reason why the person is not signed in, in a sentence for the form. `None` for any other refusal, for example if too many logins from the
+/// address failed. The caller then shows the refusal itself.
 pub fn why_not(refusal: &Refusal, pairs: &[(String, String)]) -> Option<&'static str> {
     let has_receipt = parameter(pairs, "receipt").is_some();
     let has_passkey = parameter(pairs, "passkey").is_some_and(|id| !id.is_empty());

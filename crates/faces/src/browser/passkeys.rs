@@ -45,7 +45,7 @@ pub async fn offered_passkeys(faces: &Faces, receipt: &str, origin: Option<&str>
     (!ids.is_empty()).then_some(OfferedPasskeys { challenge, ids })
 }
 
-/// The answer of an authenticator in a form for signing in; `None` if the form has none.
+/// The answer of an authenticator in a form for signing in; `None` if the form has none, or if there is no `origin`.
 pub(super) fn shown(
     pairs: &[(String, String)],
     token: &str,

@@ -15,9 +15,9 @@ const FAILED: &str = "5xx";
 pub struct Minute {
     /// The end of the minute, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The number of answered requests.
+    /// The number of ended requests, with those that the client ended before the answer.
     pub requests: u64,
-    /// The number of requests that a door refused.
+    /// The number of requests that a door refused, or that were invalid.
     pub refused: u64,
     /// The number of answers with a status of 500 or more.
     pub failed: u64,
@@ -64,7 +64,7 @@ impl Metrics {
         kept.minutes.iter().copied().collect()
     }
 
-    /// The values of the counters since the start of the process.
+    /// The values of the counters since the start of the process, and the present values of the gauges.
     fn counted(&self, unix_seconds: i64) -> Minute {
         let (mut requests, mut failed) = (0, 0);
         for (class, count) in self.responses.iter().flat_map(|classes| CLASSES.iter().zip(classes)) {

@@ -1,4 +1,4 @@
-//! The newest refusals, for the page "Refusals" of the console. The access log has all of them.
+//! The newest refusals, for the page "Refusals" of the console. The request log has more: up to `[limits] refusals_logged_per_second` in each second.
 
 use super::Metrics;
 use enfilade_facts::vocabulary::Word;
