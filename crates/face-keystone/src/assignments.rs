@@ -170,7 +170,7 @@ fn asked(call: &Call) -> Result<Option<Asked>, ApiError> {
         with_names: flag(call, "include_names"),
         ..Asked::default()
     };
-    // A malformed id matches no record.
+    // A malformed id matches no record, so the list is empty.
     let mut is_none = false;
     let id = |name: &str| query(&call.head, name).map(plain);
     macro_rules! parsed {
@@ -244,7 +244,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 None => Ok(ControlFlow::Continue(())),
             }
         };
-        // Without filters, the list is read from the table page by page. With filters, records are looked up by grantee or scope.
+        // Without a filter for the grantee or the scope, the list is read from the table page by page. Otherwise, and for effective assignments,
+        // records are looked up by grantee or scope.
         if asked.user.is_none() && asked.group.is_none() && asked.scope.is_none() && !asked.is_effective {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {

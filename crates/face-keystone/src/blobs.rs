@@ -34,7 +34,7 @@ pub fn access_key(blob: &str) -> Option<String> {
 /// the record. As on the other server, the key has only the rights of the application credential that the blob names.
 ///
 /// # Errors
-/// When the blob has no key, or contains a trust or an access token.
+/// When the blob has no key, contains a trust or an access token, or has a malformed id of an application credential.
 pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
     if row.kind == "ec2" {
         let (_, secret) = keys_of(&row.blob)?;
@@ -133,7 +133,8 @@ impl Resource for Blob {
         body
     }
 
-    /// Lists the credentials of all users if the session may see the credentials of all users. Otherwise lists only the caller's own credentials.
+    /// Lists the credentials of the user in the query. If the query names no user, lists the credentials of all users if the caller may see them, and
+    /// otherwise the caller's own credentials.
     fn list(call: &mut Call) -> Outcome {
         let own = call.visit.principal().user;
         let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
@@ -258,8 +259,8 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// Checks the project of a new key. A session for the key gets the user's roles on this project. A project on which the user has no role is refused,
-/// whether the project exists or not.
+/// Checks the project of a new key. A session for the key gets the user's roles on this project. If the caller is not an administrator, a project on
+/// which the user has no role is refused, whether the project exists or not.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,

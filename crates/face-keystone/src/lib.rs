@@ -1,4 +1,4 @@
-//! Identity v3, as OpenStack's clients and services use it: tokens, the catalog and application credentials.
+//! Identity v3, as OpenStack's clients and services use it: tokens, the catalog, and records such as users, projects and roles.
 //!
 //! Bodies, headers and status codes are the same as in Keystone 30. The status for an invalid token of the caller is 401. The status for an invalid
 //! token in `X-Subject-Token` or in the body of a login is 404. Only the log contains the reason why a token is invalid.
@@ -200,7 +200,7 @@ pub(crate) struct Call {
     /// The values of the path parameters.
     parameters: Vec<String>,
     body: Bytes,
-    /// The base URL that the client used: `https://host`.
+    /// The base URL that the client used, such as `https://host:8443`.
     base: String,
     id: RequestId,
 }
@@ -345,7 +345,7 @@ async fn answer<B: Incoming>(
     finish(&base, outcome, trace)
 }
 
-/// Checks the token in `X-Auth-Token` with door 2 (identity).
+/// Checks the session of the caller (`X-Auth-Token`, or `Authorization: Bearer`) with door 2 (identity).
 async fn admit(
     faces: &Faces,
     connection: &Connection,
@@ -484,7 +484,7 @@ fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     answer
 }
 
-/// The status and the text for the client. The log gets the full error.
+/// The status, the text and the value of `Retry-After` for the client. The log gets the full error.
 fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
     match error {
         ApiError::Message(status, why) => {

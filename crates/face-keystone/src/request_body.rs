@@ -230,7 +230,7 @@ impl RequestBody {
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of strings"))
     }
 
-    /// A list of texts, without duplicates. Null means an empty list.
+    /// A list of texts. A list with duplicates is refused. Null means an empty list.
     pub(super) fn distinct_texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         if self.object.get(name).is_some_and(Value::is_null) {
             return Ok(Some(Vec::new()));

@@ -383,13 +383,13 @@ pub(super) fn unless_immutable<R: Resource>(
     }
 }
 
-/// The permit and the body of a request to create a record. This function is for kinds of records that are in no domain.
+/// The permit and the body of a request to create a record. This function is for kinds with a rule for creation that needs no domain.
 pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create several records. This function is for kinds of records that are in no domain.
+/// The permit and the body of a request to create several records. This function is for kinds with a rule for creation that needs no domain.
 pub(super) fn permitted_batch<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, Vec<RequestBody>), ApiError> {

@@ -13,7 +13,7 @@ use hyper::Method;
 /// The credential that a call needs before its body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V3Need {
-    /// No credential. Every call of this kind was reviewed.
+    /// No session. The handler itself checks the credential, if the call needs one. Every call of this kind was reviewed.
     Nobody,
     /// A session. Door 4 judges whether the roles of the session suffice.
     Session,
@@ -22,7 +22,7 @@ pub enum V3Need {
 /// The handler of a call.
 #[derive(Clone, Copy)]
 pub(super) enum V3Call {
-    /// Lists API versions.
+    /// Shows the version of the API, or the JSON-home document.
     Version,
     /// Creates a token.
     Login,
@@ -57,7 +57,7 @@ pub struct V3Route {
     pub need: V3Need,
     /// The handler of the call.
     pub(super) call: V3Call,
-    /// The name of the authorization rule of the call, without `identity:`. Empty if the call needs no credential.
+    /// The name of the authorization rule of the call, without `identity:`. Empty if the call needs no session.
     pub rule: &'static str,
     /// The summary of the call in OpenAPI.
     pub says: &'static str,

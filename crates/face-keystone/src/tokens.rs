@@ -12,7 +12,8 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
-/// The header with which a service declares that it enforces access rules. A token with access rules is shown only to such services.
+/// The header with which a service declares that it enforces access rules. A token with access rules is shown only to a service that sends this
+/// header.
 const KNOWS_RULES: &str = "openstack-identity-access-rules";
 
 struct Subject {

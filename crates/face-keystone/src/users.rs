@@ -1,4 +1,4 @@
-//! Users, their groups and their passwords.
+//! Users and their passwords.
 
 use super::listing::plain;
 use super::render::time;
@@ -160,7 +160,8 @@ pub(super) fn existing(call: &Call, id: &UserId) -> Result<User, ApiError> {
     found.map(|(_, row)| row).ok_or_else(|| ApiError::missing("user", call.parameter(0)))
 }
 
-/// The filter `?password_expires_at=lt:2026-01-01T00:00:00Z`. The filter never matches a user with a password that does not expire.
+/// The filter `?password_expires_at=lt:2026-01-01T00:00:00Z`. The filter never matches a user without a password, or with a password that does not
+/// expire.
 struct PasswordEnd {
     holds: fn(&i64, &i64) -> bool,
     seconds: i64,

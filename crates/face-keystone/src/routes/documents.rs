@@ -299,7 +299,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     }
 }
 
-/// The path of the only call that takes a form, and has the errors of OAuth 2.0.
+/// The path of the only call with the errors of OAuth 2.0. Its body is a form.
 const CLIENT_CREDENTIALS: &str = "/OS-OAUTH2/token";
 
 fn asked_for(route: &V3Route) -> Option<Value> {

@@ -185,7 +185,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &grants!(system "/system/groups/{group_id}", "_for_group", "a group on the system"),
         &grants!(inherited "/OS-INHERIT/domains/{domain_id}/users/{user_id}", "a user on the projects of a domain"),
         &grants!(inherited "/OS-INHERIT/domains/{domain_id}/groups/{group_id}", "a group on the projects of a domain"),
-        // Keystone has no call that lists inherited roles on a project, so the first call of each group is left out.
+        // Keystone has no call that lists inherited roles on a project, so the first call is left out of the next two rows.
         &grants!(inherited "/OS-INHERIT/projects/{project_id}/users/{user_id}", "a user on the projects below a project")[1..],
         &grants!(inherited "/OS-INHERIT/projects/{project_id}/groups/{group_id}", "a group on the projects below a project")[1..],
         &resource!(Service, "service", "services"),
