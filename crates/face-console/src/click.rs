@@ -97,7 +97,7 @@ impl Click<'_> {
         self.field(name).parse().map_err(said)
     }
 
-    /// A field of the query.
+    /// The text of a field of the query, without blanks at both ends.
     pub(crate) fn asked(&self, name: &str) -> &str {
         parameter(&self.query, name).unwrap_or_default().trim()
     }

@@ -43,7 +43,8 @@ pub(crate) fn may_ask_about_others(click: &mut Click<'_>, datastore: &DatastoreN
     may_review(&mut click.visit, datastore)
 }
 
-/// Makes the same check as [`may_ask_about_others`], for a response that is already being sent. This check also asks door 2 again.
+/// Makes the same check as [`may_ask_about_others`], without a [`Click`]. A response that is being sent repeats the check, because the user can lose
+/// the right in the meantime.
 pub(crate) fn may_review(visit: &mut Visit, datastore: &DatastoreName) -> Result<(), Failure> {
     let datastore = format!("/datastore/{datastore}");
     for (path, needed) in [("/access", Privileges::SYS_AUDIT), (&datastore, Privileges::PERMISSIONS_MODIFY)] {

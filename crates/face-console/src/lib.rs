@@ -1,5 +1,5 @@
-//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads work without
-//! a script. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads and passkeys
+//! work without a script. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
@@ -84,7 +84,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // Only the script sends requests with these methods. A person who opens a page does not.
+            // Only the script sends requests with other methods. A person who opens a page does not.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }

@@ -21,7 +21,7 @@ const PATH: &str = "/access/users";
 const DAY_SECONDS: i64 = 86_400;
 /// The lifetimes of a new link, in days.
 const LIFETIMES: [(i64, &str); 4] = [(7, "7 days"), (1, "1 day"), (14, "14 days"), (30, "30 days")];
-/// The most links on a page.
+/// The maximum number of links on a page.
 const LINKS_SHOWN: usize = 100;
 /// One megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;
@@ -230,8 +230,8 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Links, title, &content))
 }
 
-/// Whether the user administers the datastore of a link. Other users do not see the path of a foreign link, because the names in it may be hidden from
-/// them.
+/// Whether the user administers the datastore of a link. If not, the page does not show the user the path of another user's link, because names in
+/// the path may be hidden from the user.
 fn administers(click: &mut Click<'_>, link: &LinkSummary) -> bool {
     click.holds(&format!("/datastore/{}", link.place.datastore), Privileges::DATASTORE_MODIFY)
 }

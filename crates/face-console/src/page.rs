@@ -13,8 +13,8 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 
-/// The content security policy. A page loads only files of this server, and runs only the script of the console. No page of another site can show the
-/// page in a frame.
+/// The content security policy. A page loads only files of this server, and runs only the scripts that this server sends as files. No page of another
+/// site can show the page in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -39,7 +39,7 @@ pub(crate) struct Frame<'p> {
 pub(crate) enum Notice {
     /// The action was done.
     Done(&'static str),
-    /// The action failed, and nothing changed.
+    /// The action failed, for this reason. A part of the action may have been done before the failure.
     Failed(String),
     /// Files or folders were moved to the trash. The message offers to restore them.
     Trashed {

@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath, shell_word};
 pub(crate) struct Place {
     pub(crate) datastore: DatastoreName,
     pub(crate) path: StorePath,
-    /// Whether the URL ends with a slash. The URLs of folders end with a slash.
+    /// Whether the URL is that of a folder: the URL ends with a slash, or contains only the name of a datastore.
     pub(crate) is_folder: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The page "Who can read this?". It shows all persons who may read a file or list a folder. A CSV file contains all rights of all persons on
-//! everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`].
+//! The page "Who can read this?". It shows the persons who may read a file or list a folder, and examines at most [`PEOPLE_MAX`] persons. A CSV file
+//! contains all rights of all persons on everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`].
 
 use crate::click::Click;
 use crate::explain::{may_ask_about_others, may_review};
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The maximum number of people that the page lists.
+/// The maximum number of people that the page examines.
 const PEOPLE_MAX: usize = 1_000;
 /// The size of a piece of the CSV, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, shell_word};
 use enfilade_passage::{Blocking, Visit};
 use maud::{Markup, html};
 
-/// The most datastores on a page: the server asks the file system of each of them.
+/// The maximum number of datastores on a page. The number is small, because the server asks the file system of each datastore.
 const TILES: usize = 60;
 
 /// A datastore on the first page.

@@ -17,9 +17,9 @@ use enfilade_passage::{
 };
 use maud::{Markup, html};
 
-/// The most items on a page, and the most items that one form restores.
+/// The maximum number of items on a page, and of items that one form restores.
 const ITEMS: usize = 100;
-/// The most datastores on the page that lists them.
+/// The maximum number of datastores on the page that lists them.
 const STORES: usize = 200;
 
 /// The page of the trash of a datastore.
@@ -83,7 +83,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     click.trace.event.datastore = place.datastore.to_string();
     let (visit, datastore) = (click.visit.clone(), place.datastore.clone());
     let (whose, after) = (whose(click), click.asked("after").parse().ok());
-    // The names in the trash are in memory, like the names of a folder.
+    // The names in the trash are in memory, like the names of a folder. So the page counts as a directory page of the user.
     let turn = visit.share().page().await;
     let page = blocking(click.visit.share(), move || {
         let _turn = turn;

@@ -16,7 +16,7 @@ use maud::{Markup, html};
 /// The maximum length of the name of a passkey, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The challenge for a new passkey. Each session has another one.
+/// The challenge for a new passkey. Each session has its own challenge.
 fn challenge(click: &Click<'_>) -> [u8; 32] {
     passkey_challenge(click.csrf.as_bytes())
 }

@@ -112,7 +112,7 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
 }
 
 /// The page with the secret, and the form for the first code. Only the response to the form with the password contains the secret. If the user has to
-/// enter the code again, the page does not contain the secret. Another session of the user could request this page.
+/// enter the code again, the page does not contain the secret, because a session without the password could request this page.
 fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
     let shown = secret.map(|secret| shown(click, secret));
     let content = html! {
@@ -167,7 +167,7 @@ fn issuer(click: &Click<'_>) -> String {
     host.filter(|host| !host.is_empty() && !host.contains(['[', ':'])).unwrap_or("Enfilade").to_owned()
 }
 
-/// The QR code of a text, as one path. `None` if the text is too long.
+/// The QR code of a text, as SVG with one path. `None` if the text is too long.
 fn picture(text: &str) -> Option<Markup> {
     let code = QrCode::encode_text(text, QrCodeEcc::Medium).ok()?;
     let mut path = String::new();
@@ -195,7 +195,7 @@ fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
 /// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, including the session of this request.
 pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (code, user) = (code_of(click)?, click.visit.principal().user);
-    // A session without the password must not be able to try many codes. So the number of codes in a minute is limited.
+    // A client with the cookie, but without the password, must not be able to try many codes. So the number of codes in a minute is limited.
     click.faces.house().count_code(&user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
     let confirmed = click.change(permit, move |ctx| {

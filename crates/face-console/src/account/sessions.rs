@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{Privileges, shell_word};
 use enfilade_passage::{Lending, audit_id_to_text};
 use maud::{Markup, html};
 
-/// The most sessions on a page.
+/// The maximum number of sessions on a page.
 const ROWS: usize = 50;
 
 /// The part of the page about sessions.
@@ -72,7 +72,7 @@ fn line(click: &Click<'_>, session: &SignInSummary, is_this: bool) -> Markup {
     }
 }
 
-/// Ends one of the user's sessions.
+/// Ends one of the user's sign-ins, with all its sessions.
 pub(super) async fn end(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (user, audit) = (click.visit.principal().user, click.field("session").to_owned());
     let own = click.user();

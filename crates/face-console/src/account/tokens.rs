@@ -17,7 +17,7 @@ const DAY_SECONDS: i64 = 86_400;
 /// The lifetimes of a new token, in days. The value 0 means that the token never expires.
 const LIFETIMES: [(i64, &str); 5] =
     [(30, "30 days"), (90, "90 days"), (365, "1 year"), (1, "1 day"), (0, "no expiry")];
-/// The roles that a token for one datastore can get.
+/// The roles that the form offers for a token with a role of its own. The token gets one of them, on a path.
 const ROLES: [Role; 4] =
     [Role::DatastoreReader, Role::DatastoreBackup, Role::DatastorePowerUser, Role::DatastoreAdmin];
 
@@ -27,7 +27,7 @@ fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     click.permit(PATH, Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
 }
 
-/// The most tokens on a page.
+/// The maximum number of tokens on a page.
 const ROWS: usize = 100;
 
 async fn all(click: &mut Click<'_>) -> Result<Vec<TokenSummary>, Failure> {

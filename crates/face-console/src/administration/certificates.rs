@@ -15,7 +15,7 @@ use maud::{Markup, html};
 const ROWS: usize = 50;
 /// The maximum number of names that a row shows.
 const NAMES_SHOWN: usize = 5;
-/// A certificate that expires within this time is marked, in seconds. The log warns at the same time.
+/// The page marks a certificate that expires within this time, in seconds. The log uses the same limit for its warnings.
 const SOON: i64 = 14 * 86_400;
 /// The maximum length of a server name (RFC 1035, section 2.3.4).
 const NAME_MAX: usize = 253;

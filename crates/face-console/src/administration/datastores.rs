@@ -15,9 +15,9 @@ use maud::{Markup, html};
 const MODES: [(&str, &str); 3] =
     [("none", "in use"), ("read-only", "read only"), ("offline", "closed for everybody")];
 
-/// The most datastores on a page: the server asks the file system of each of them.
+/// The maximum number of datastores on a page. The number is small, because the server asks the file system of each datastore.
 const ROWS: usize = 20;
-/// The most datastores about which a page asks door 4.
+/// The maximum number of datastores about which a page asks door 4.
 const EXAMINED_MAX: usize = 1_000;
 
 /// A datastore, and its state.

@@ -1,5 +1,5 @@
-//! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But paths and
-//! reasons are shown only to users who administer the datastore, because a path can reveal a hidden file.
+//! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But paths, and
+//! reasons of refusals about a datastore, are shown only to users who administer the datastore, because a path can reveal a hidden file.
 
 use super::may_see;
 use crate::click::Click;

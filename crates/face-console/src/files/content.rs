@@ -64,7 +64,8 @@ pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body
     guarded(answer)
 }
 
-/// Sends a file. If the query asks for it and the file is a picture, the browser shows the file. Otherwise the browser downloads it.
+/// Sends a file. If the query has the field `show` and the file is a picture, the browser shows the picture. Otherwise the browser downloads the
+/// file.
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();

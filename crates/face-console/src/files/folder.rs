@@ -72,7 +72,7 @@ struct Folder {
     rows: Vec<Row>,
     /// The query of the next page.
     next: Option<String>,
-    /// The user's rights on the folder. `None` if the folder is shown only because it leads to shared folders.
+    /// The user's rights on the folder. `None` if the folder is only on a way to a file or folder on which the user has a role.
     rights: Option<AccessMask>,
     /// Whether the folder has more entries than a listing shows.
     is_cut: bool,

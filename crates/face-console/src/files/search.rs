@@ -1,5 +1,5 @@
-//! Finds files and folders whose names contain a text. The search reads the folders that the user may list, the nearest folders first. The search
-//! ends at a limit of entries or time.
+//! Finds files and folders whose names contain a text, in lower or upper case. The search reads the folders that the user may list, the nearest
+//! folders first. The search ends at a limit of entries, results or time.
 
 use super::crumbs;
 use super::row::Row;
@@ -18,7 +18,7 @@ use maud::{Markup, html};
 const ENTRIES_MAX: usize = 50_000;
 /// The maximum time of a search, in milliseconds.
 const MILLIS_MAX: u64 = 3_000;
-/// The most results.
+/// The maximum number of results.
 const FOUND_MAX: usize = 100;
 
 /// The form of a search in a folder.
@@ -33,7 +33,7 @@ pub(super) fn form(place: &Place, text: &str) -> Markup {
 
 struct Found {
     rows: Vec<(StorePath, Row)>,
-    /// Whether the search ended at a limit.
+    /// Whether the search ended at a limit, or left out folders.
     is_cut: bool,
 }
 

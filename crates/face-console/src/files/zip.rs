@@ -1,5 +1,5 @@
 //! Sends a folder as a zip archive, while the client reads. The archive contains all files that the user may read. If a file cannot be read to its
-//! end, the response is cut short. So the client notices that the archive is not complete.
+//! end, or the folder has too many members, the response is cut short. So the client notices that the archive is not complete.
 
 use super::content::{Sending, head};
 use super::walk::Walk;
@@ -132,7 +132,7 @@ impl Packing {
         });
         let reading = match reading.await {
             Ok(reading) => reading,
-            // The user may see the file but may not read it, or the file was removed after its name was read.
+            // The user may see the file but may not read it, or the file was removed after its name was read. The archive leaves out the file.
             Err(Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
             Err(failure) => {
                 self.trace.failed(&failure);

@@ -3,7 +3,7 @@
 
 use enfilade_facts::vocabulary::date_of;
 
-/// Sizes, offsets and counts of at least this value need the fields of ZIP64.
+/// Sizes and offsets of at least `LARGE`, and counts of at least `MANY`, need the fields of ZIP64.
 const LARGE: u64 = u32::MAX as u64;
 const MANY: u64 = u16::MAX as u64;
 /// The version of the format that a reader needs for ZIP64.
