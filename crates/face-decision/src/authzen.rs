@@ -8,8 +8,8 @@
 //! | resource `{"type": "url", "id": "https://wiki.example.com/pages/1"}` | the application of the host |
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |
 //!
-//! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial. `properties` and `context` are
-//! ignored, because a decision depends on stored facts, not on claims of the asking service.
+//! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial; a search has no results.
+//! `properties` and `context` are ignored, because a decision depends on stored facts, not on claims of the asking service.
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
@@ -155,7 +155,7 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
         }
-        // An evaluation that cannot be read is denied, and the other evaluations are judged.
+        // An evaluation with a missing part is denied, and the other evaluations are judged.
         let parts = question.evaluations.iter().map(|one| Parts::of(one, Some(&question)).ok());
         let mut decisions = judge(faces, parts.collect())?;
         let last = match question.options.map(|options| options.evaluations_semantic).unwrap_or_default() {
@@ -277,7 +277,7 @@ fn text(answer: &impl Serialize) -> String {
 enum Failed {
     /// The request is malformed.
     Wrong(&'static str),
-    /// A door refused, for example because the facts cannot be read.
+    /// The body is too long, too slow or broken, or the facts cannot be read.
     Failure(Failure),
 }
 

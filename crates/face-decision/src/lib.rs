@@ -1,6 +1,6 @@
-//! Decisions for other proxies, such as nginx. Before such a proxy passes a request on to an application, it sends a subrequest to the decision
-//! listener. The subrequest describes the request of the visitor. A response with the status 200 permits the request, and any other response refuses
-//! it.
+//! Decisions for proxies such as nginx. Before the proxy passes a request on to an application, it sends a subrequest to the decision listener. The
+//! subrequest describes the request of the visitor. On the routes `/decide/…`, a response with the status 200 permits the request, and any other
+//! response refuses it.
 //!
 //! - `subrequest.rs` reads the description of the visitor's request from a subrequest.
 //! - `profile.rs` contains the differences between the proxies.
@@ -160,7 +160,7 @@ async fn judge(
     let mut visit = faces.admit(connection, carried, Takes::Everything, trace).await?;
     let decision = match visit.decide(&ask, CachedOnly)? {
         Cached::Ready(decision) => decision,
-        // The ACL of a file must be read from the disk.
+        // The application serves the files of a datastore, and the ACL of the file must be read from the disk.
         Cached::WouldWait => {
             let turn = visit.share().turn().await;
             let decided = tokio::task::spawn_blocking(move || {
@@ -174,7 +174,7 @@ async fn judge(
     Ok(decision)
 }
 
-/// The path on which the API token of a proxy needs the role Audit.
+/// The path on which the API token of a proxy needs the privilege `Sys.Audit`, for example by the role Audit.
 const ASKING: &str = "/system/decisions";
 
 /// Checks that the proxy may ask. For a process at the Unix socket, the user was checked when the process connected. Over TLS, the proxy needs a

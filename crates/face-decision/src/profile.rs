@@ -1,12 +1,12 @@
-//! The differences between the proxies: the statuses that each proxy passes on.
+//! The differences between the proxies: the statuses that each proxy passes on, and the proxies that need the cookies of the application.
 
 use enfilade_faces::credential::cookies_for_application;
 use enfilade_faces::{Aim, Answer, Failure, Form, failed};
 use hyper::StatusCode;
 use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
-/// The header with the code of a refusal. The header is set only if the subrequest itself is the cause, because the operator of the proxy needs the
-/// code in this case. Other codes would tell the visitor too much.
+/// The header with the code of a refusal. The header is set only for a [`Failure::Request`], because the operator of the proxy needs the code in this
+/// case. The codes of doors would tell the visitor too much.
 const CODE: HeaderName = HeaderName::from_static("x-enfilade-code");
 
 /// The form in which the proxy can pass on the responses of the route with this path. HAProxy, Traefik (`forwardAuth`), Caddy (`forward_auth`) and

@@ -151,7 +151,7 @@ impl Visited {
     /// the visitor's request.
     ///
     /// # Errors
-    /// The refusal of door 4 if the application does not have the host, or if the facts cannot be read.
+    /// The refusal of door 4 if the application does not have the host, or the error of the source if the facts cannot be read.
     pub(crate) fn origin(&self, faces: &Faces) -> Result<String, Failure> {
         let found = enfilade_admin::application_of(faces.house().source(), &self.host);
         match found.map_err(crate::failure)? {

@@ -50,10 +50,11 @@ struct Origin {
 type Fields = [(String, String)];
 
 impl Origin {
-    /// Reads the parameters of a link or a form. Returns `Ok(None)` if the user opened the page directly.
+    /// Reads the parameters of a link or a form. Returns `Ok(Ok(None))` if the user opened the page directly, and `Ok(Err(BadLink))` if a parameter
+    /// is malformed or no application has the host.
     ///
     /// # Errors
-    /// When a parameter is malformed, no application has the host, or the facts cannot be read.
+    /// When the facts cannot be read.
     fn read(faces: &Faces, pairs: &Fields) -> Result<Result<Option<Self>, BadLink>, Failure> {
         let Some(host) = parameter(pairs, "host") else { return Ok(Ok(None)) };
         let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
@@ -100,7 +101,7 @@ async fn show(
     }
 }
 
-/// The session of a browser that is signed in.
+/// The session of a browser that is signed in; `None` if the browser is not signed in.
 async fn signed_in(
     faces: &Faces,
     connection: &Connection,
@@ -120,7 +121,7 @@ async fn signed_in(
     }
 }
 
-/// Redirects a signed-in browser to the application, with a one-time code.
+/// Redirects a signed-in browser to the application, with a one-time code. Without `origin`, shows a page with the name of the user.
 async fn proceed(
     faces: &Faces,
     trace: &Trace,
