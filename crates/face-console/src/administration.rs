@@ -1,4 +1,5 @@
-//! The pages of administrators. Each page asks door 4 for the same privilege as the corresponding call of the API of Proxmox Backup Server.
+//! The pages of administrators. If the API of Proxmox Backup Server has a call for the records of a page, the page asks door 4 for the same privilege
+//! as that call.
 
 pub(crate) mod applications;
 pub(crate) mod certificates;

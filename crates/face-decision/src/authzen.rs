@@ -45,7 +45,7 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// A JSON object whose members are ignored.
+/// A JSON object with any members. The members are ignored.
 struct Object;
 
 impl<'de> Deserialize<'de> for Object {
@@ -104,7 +104,7 @@ struct Options {
     evaluations_semantic: Semantic,
 }
 
-/// Which answers to a batch the response contains: all answers, or only the answers up to the first denial or the first permit.
+/// The part of the answers to a batch that the response contains: all answers, or only the answers up to the first denial or the first permit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Semantic {

@@ -56,7 +56,7 @@ impl Buffers {
         Buffers { home, free }
     }
 
-    /// A buffer whose bytes were sent, or a new buffer.
+    /// A buffer for reuse (its bytes were sent), or a new buffer. The buffer is empty, with space for one piece.
     pub fn take(&self) -> Vec<u8> {
         let mut buffer = self.free.try_recv().unwrap_or_default();
         buffer.clear();

@@ -21,7 +21,7 @@ const SOON: i64 = 14 * 86_400;
 const NAME_MAX: usize = 253;
 const DAY: i64 = 86_400;
 
-/// What the page shows.
+/// The content of the page: some certificates, and the certificate for the server name in the query.
 struct Found {
     some: SomeCertificates,
     sent: Option<Result<SentCertificate, String>>,

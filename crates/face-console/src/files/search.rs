@@ -1,5 +1,5 @@
-//! Finds files and folders whose names contain a text, in lower or upper case. The search reads the folders that the user may list, the nearest
-//! folders first. The search ends at a limit of entries, results or time.
+//! Finds files and folders by a text in their names. Upper and lower case count as equal. The search reads the folders that the user may list, the
+//! nearest folders first. The search ends at a limit of entries, results or time.
 
 use super::crumbs;
 use super::row::Row;

@@ -100,7 +100,7 @@ fn folder(guest: &Guest<'_>, rows: &[Row], last: Option<&Rank>) -> Markup {
 }
 
 fn line(guest: &Guest<'_>, row: &Row) -> Markup {
-    // An entry whose path is too long cannot be opened, so its link is empty.
+    // If the path of an entry is too long, the entry cannot be opened. So its link is empty.
     let href =
         guest.place.path.join(&row.name).map(|path| guest.url(&path, row.is_folder)).unwrap_or_default();
     let (class, icon) = if row.is_folder { ("entry folder", Icon::Folder) } else { ("entry", Icon::File) };
