@@ -86,7 +86,7 @@ pub fn add_member(ctx: &ChangeContext<'_>, group: &GroupName, member: &Target) -
             && holds(view, inner, key.group)?
         {
             return Err(Error::Invalid(format!(
-                "{member} cannot be in @{group}, because {member} contains @{group} already"
+                "{member} cannot be in @{group}, because {member} is @{group} itself or already contains @{group}"
             )));
         }
         change.expect_present::<Group>(&key.group).put(&key, &Membership);

@@ -163,7 +163,7 @@ fn existed(what: &str) -> String {
 /// The error for a store in which every SID is in use, so that it can have no more users and groups.
 pub(crate) fn no_sid_left() -> Error {
     Error::Invalid(
-        "every SID of this store is in use, so nothing was imported in this step: remove users or groups that are not needed, then import again".into(),
+        "this store has no SID left for new users and groups, so nothing was imported in this step. SIDs of removed users and groups are not used again: import into a new data directory".into(),
     )
 }
 

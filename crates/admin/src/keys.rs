@@ -311,7 +311,7 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
         }
     }
     if !found.keys.contains_key(&STAGED) {
-        problems.push("there is no staged key; run `enfilade keys init`".to_owned());
+        problems.push("there is no staged key; if the other keys are there, run `enfilade keys init`, which creates only the missing key".to_owned());
     }
     if found.primary().is_none_or(|number| number == STAGED) {
         problems.push(format!("there is no key that can sign sessions{NO_KEYS}"));

@@ -123,7 +123,10 @@ impl PasswordRules {
     }
 
     pub(crate) fn meanwhile() -> Error {
-        Error::Refused("another request changed the password just now; try again".to_owned())
+        Error::Refused(
+            "another request changed the password just now; try again with the password that is valid now"
+                .to_owned(),
+        )
     }
 
     /// Checks the form of a new password: the length, the kinds of characters, and the regular expression.

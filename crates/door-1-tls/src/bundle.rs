@@ -104,8 +104,8 @@ pub const WITHOUT_KEY: &str = "the file contains no private key, and the directo
 /// the key.
 fn unread(pem: &[u8], why: &pem::Error, is_key_file: bool) -> String {
     if is_encrypted(pem) && is_key_file {
-        return "the key is encrypted: run `openssl pkey -in NAME.pem.key -out NAME.new`, which writes the key without its passphrase to NAME.new; \
-                then replace NAME.pem.key with NAME.new"
+        return "the key is encrypted: run `openssl pkey -in FILE -out FILE.new` with the `.key` file as FILE, which writes the key without its passphrase; \
+                then replace FILE with FILE.new"
             .to_owned();
     }
     let has = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);

@@ -6,7 +6,9 @@ use enfilade_facts::{Door, Fault, RefusalRow, Refuse};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no certificate.
-    #[error("there is no certificate to answer with: put a PEM bundle into the certificate directory")]
+    #[error(
+        "there is no certificate to answer with: put a PEM bundle into the certificate directory, or add it to the crt-list if `[tls] crt_list` is set"
+    )]
     NoCertificate,
     /// No certificate has the name, and the rules are strict, so the default certificate is not used.
     #[error("no certificate has the requested server name")]
@@ -24,7 +26,7 @@ pub enum Refusal {
 /// Every refusal of this door.
 #[rustfmt::skip]
 pub const CODES: [RefusalRow; 3] = [
-    RefusalRow::new("TL01", Fault::Operator, "there is no certificate to answer with", "put a PEM bundle into the certificate directory"),
+    RefusalRow::new("TL01", Fault::Operator, "there is no certificate to answer with", "put a PEM bundle into the certificate directory, or add it to the crt-list if `[tls] crt_list` is set"),
     RefusalRow::new("TL02", Fault::Client, "no certificate has the requested name", "use a name that a certificate has, or install a certificate for this name; with `[tls] strict_sni = false` the server sends the default certificate instead"),
     RefusalRow::new("TL03", Fault::Operator, "the certificate or its key cannot be used", "`enfilade certs check` shows the file and the reason"),
 ];

@@ -107,7 +107,7 @@ fn yescrypt(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     let bytes = u64::from(params.r()).saturating_mul(128).saturating_mul(params.n());
     if bytes > limits::HASH_MEMORY_BYTES_MAX || params.p() > 4 {
         return Err(HashRefused::Cost(format!(
-            "the hash needs {bytes} bytes of memory, at most {} are allowed",
+            "the hash needs {bytes} bytes of memory, at most {} are allowed, with a parallelism of at most 4",
             limits::HASH_MEMORY_BYTES_MAX
         )));
     }
@@ -147,7 +147,11 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     }
     let bytes = u64::from(kibibytes) * 1024;
     if bytes > limits::HASH_MEMORY_BYTES_MAX || passes > limits::ARGON2_PASSES_MAX || lanes > 8 {
-        return Err(HashRefused::Cost(format!("the hash needs {bytes} bytes of memory and {passes} passes")));
+        return Err(HashRefused::Cost(format!(
+            "the hash needs {bytes} bytes of memory, {passes} passes and {lanes} lanes; at most {} bytes, {} passes and 8 lanes are allowed",
+            limits::HASH_MEMORY_BYTES_MAX,
+            limits::ARGON2_PASSES_MAX
+        )));
     }
     Ok(Scheme::Argon2id)
 }

@@ -280,7 +280,9 @@ pub(crate) fn roles_on(
         next = delegation.by;
     }
     match held.is_empty() {
-        true => Err(Refusal::NoScope("the user has no role in the scope")),
+        true => Err(Refusal::NoScope(
+            "the user has no role in the scope, or none that the application credential delegates",
+        )),
         false => Ok(held.into_iter().collect()),
     }
 }

@@ -23,7 +23,7 @@ pub enum Refusal {
     )]
     BrowserSession,
     /// There is no such link.
-    #[error("there is no such link: it was never made, was ended, or its URL is not complete")]
+    #[error("there is no such link: it was never made, was ended or has expired, or its URL is not complete")]
     NoLink,
     /// The link was used too often in this minute, or too many wrong passwords were entered for it.
     #[error(
@@ -124,7 +124,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
     /// deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire earlier than revocations that the server has already deleted, so the server could not check it against them. Set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted the revocations of the time that this clock shows, so it could not refuse revoked sessions of that time. Set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -191,7 +191,9 @@ pub enum Refusal {
     NoKeys,
     /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
     /// random bytes.
-    #[error("too many secrets are being checked at once")]
+    #[error(
+        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or move the time of sessions"
+    )]
     Busy,
     /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
     /// hash.
@@ -252,7 +254,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID06", Fault::Client, "the user, token or realm is disabled", "run `enfilade user enable` or `enfilade token set --enable`, or enable the domain"),
     RefusalRow::new("ID07", Fault::Client, "the user or token has expired", "set a later date with `enfilade user set --expires` or `enfilade token set --expires`"),
     RefusalRow::new("ID08", Fault::Operator, "the stored hash cannot be used, or the token has no hash", "the log says why; set a new password or secret; `enfilade doctor` lists the tokens whose hash cannot be used"),
-    RefusalRow::new("ID09", Fault::Operator, "too many passwords are being checked at the same time", "try again; if it persists, raise `[identity] hash_slots`"),
+    RefusalRow::new("ID09", Fault::Operator, "the server cannot check the credential now: usually because too many passwords are being checked at the same time", "try again; if it persists and the server computes many hashes, raise `[identity] hash_slots`"),
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from some groups"),
     RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),

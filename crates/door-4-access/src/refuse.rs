@@ -114,7 +114,7 @@ pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
-    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why; change the ACL of the directory"),
+    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why: set the uid of the user (`enfilade user set --uid`), or change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
     RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or the host belongs to another application than `X-Enfilade-Application` names", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
     RefusalRow::new("AC11", Fault::Client, "the application does not accept a credential of this kind", "use another kind of credential, or change `--accept` of the application"),

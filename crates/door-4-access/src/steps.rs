@@ -60,7 +60,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Looked::Roles { given, .. } if given.roles.is_empty() && given.of_token.is_none() => f.write_str(
-                "no role is assigned on this path or above it: assign a role with `enfilade role assign`",
+                "neither the user nor a group of the user has a role on this path or above it: assign a role with `enfilade role assign`",
             ),
             Looked::Roles { given, rights } => write!(f, "{given}: {rights}"),
             Looked::SkipsAcl => f.write_str("the ACL does not limit this role"),

@@ -291,7 +291,7 @@ fn refuse_foreign((all, top): (&Node, &str), own: &Node) -> Result<(), Refusal> 
     let is_own = all.meta().uid == own.meta().uid && all.meta().mode & 0o077 == 0;
     is_own.then_some(()).ok_or_else(|| Refusal::Io {
         what: format!("using the directory `{top}` in the root of the datastore"),
-        errno: "it belongs to another user, or other users may enter it; expected a directory that only the server's user may enter: remove it"
+        errno: "it belongs to another user, or other users may enter it; expected a directory that only the server's user may enter. If only the server wrote into it, correct owner and mode (`chown`, `chmod 700`); otherwise move it away"
             .to_owned(),
     })
 }

@@ -169,7 +169,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("CT03", Fault::Client, "a file or directory of this name exists already", "choose another name, or send `Overwrite: T`"),
     RefusalRow::new("CT04", Fault::Client, "a file where a directory is needed, or a directory where a file is needed", "check the path"),
     RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
-    RefusalRow::new("CT06", Fault::Operator, "the file system is full, or its own quota is used up", "make room on the file system, or raise its quota"),
+    RefusalRow::new("CT06", Fault::Operator, "the file system is full, its own quota is used up, or the ACL and the other attributes of one file are too large", "the log says which: make room on the file system, raise its quota, or shorten the ACL or the properties of the file"),
     RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it: `enfilade datastore show`"),
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "the field `reason` in the log contains the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),

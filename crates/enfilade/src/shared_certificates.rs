@@ -253,7 +253,7 @@ impl CertificatesOfFleet {
         let newest = newest.map(|id| SetId::from_bytes(id.to_be_bytes()));
         ensure!(
             newest.is_none_or(|newest| !set.is_before(newest)),
-            "etcd has older certificates of the fleet than this machine: etcd was restored from an old backup. This machine keeps its certificates"
+            "etcd has older certificates of the fleet than this machine: etcd was restored from an old backup. This machine keeps its certificates. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
         );
         Ok(())
     }

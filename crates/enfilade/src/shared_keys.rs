@@ -106,7 +106,11 @@ impl KeysOfFleet {
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
-        ensure!(!found.keys.is_empty(), "`{}` has no keys", self.keys.directory().display());
+        ensure!(
+            !found.keys.is_empty(),
+            "`{}` has no keys: run `enfilade keys init`",
+            self.keys.directory().display()
+        );
         self.share(before, &found.list())
     }
 

@@ -150,7 +150,7 @@ fn can_serve(source: &dyn Source, name: &DatastoreName) -> Result<(), String> {
     // Landlock may forbid this process to open a directory that exists. So the check opens the directory.
     std::fs::read_dir(row.root(name)).map(drop).map_err(|why| {
         format!(
-            "`{}` cannot be opened on this machine: {why}; after a change of its path, restart this server",
+            "`{}` cannot be opened on this machine: {why}; if the path of the datastore was changed after this server started, restart this server",
             row.root(name)
         )
     })

@@ -408,13 +408,13 @@ fn lack_of(lack: &Lack) -> String {
         if names.is_empty() {
             "You have no role here".to_owned()
         } else {
-            format!("Your role is {}", names.join(" and "))
+            format!("None of your roles ({}) includes the right", names.join(", "))
         }
     };
     match lack {
         Lack::Acl => "Your role includes the right, but the access control list (ACL) or the mode bits do not grant it. Ask the owner, or an administrator.".to_owned(),
         Lack::Role(roles) | Lack::TokenRole(roles) => {
-            format!("{}, which does not include the right. Ask an administrator for a role that does.", names(roles))
+            format!("{}. Ask an administrator for a role that includes the right.", names(roles))
         }
     }
 }

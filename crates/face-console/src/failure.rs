@@ -48,7 +48,11 @@ fn words(status: StatusCode) -> (&'static str, &'static str) {
         status if status.is_server_error() => {
             ("The server made an error", "The log of the server says more.")
         }
-        _ => ("That did not work", "The request cannot be understood."),
+        StatusCode::TOO_MANY_REQUESTS => ("Too many attempts", "Wait a minute, then try again."),
+        _ => (
+            "That did not work",
+            "The server refused the request. If it happens again, ask an administrator.",
+        ),
     }
 }
 

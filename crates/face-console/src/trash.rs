@@ -51,7 +51,7 @@ pub(crate) async fn choose(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let next = names.get(STORES - 1).filter(|_| names.len() > STORES).cloned();
     names.truncate(STORES);
     let content = html! {
-        div.head { div { h1 { "Trash" } p { "Each datastore has a trash for the files that you delete in the console." } } }
+        div.head { div { h1 { "Trash" } p { "Choose a datastore to see the files that you deleted in it in the console." } } }
         @if names.is_empty() {
             div.card { (empty(Icon::Trash, "No datastore", &html! { "You have no role in any datastore." })) }
         } @else {
@@ -128,7 +128,7 @@ fn content(click: &mut Click<'_>, datastore: &DatastoreName, whose: WhoseTrash, 
         @if page.is_cut { p.note.warn { "The trash has too many items: some of them are on no page. To see them, restore other items, or delete them for good." } }
         div.card {
             @if page.items.is_empty() {
-                (empty(Icon::Trash, "Nothing is here", &html! { "Files and folders that you delete in the console come here." }))
+                (empty(Icon::Trash, "Nothing is here", &html! { @if has_trash { "Files and folders that you delete in the console come here." } @else { "Deleted files and folders are not kept." } }))
             } @else {
                 div.scroll tabindex="0" { (table(click, action, is_all, &page.items)) }
             }

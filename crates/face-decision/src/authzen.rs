@@ -304,7 +304,12 @@ fn answered<'f>(
         trace.event.path = request.uri().path().to_owned();
         if let Err(failure) = knows_proxy(faces, &mut connection).await {
             trace.failed(&failure);
-            let answer = respond(StatusCode::UNAUTHORIZED, &json!("the asking service is not known"));
+            let answer = respond(
+                StatusCode::UNAUTHORIZED,
+                &json!(
+                    "the asking service has no usable client certificate, or may not ask: the log of the server says why"
+                ),
+            );
             trace.answered(&answer);
             return answer;
         }

@@ -329,7 +329,7 @@ fn behind(url: &str, rows: &Rows) -> String {
     }
     if rows.is_cut {
         html.push_str(
-            "<p class=\"empty\">This directory has more entries than one page shows. Mount the datastore to see all of them.</p>",
+            "<p class=\"empty\">Some entries are not in this list, because there are too many. A mounted datastore does not show more of them. Ask the administrator of this server.</p>",
         );
     }
     html.push_str(

@@ -143,7 +143,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
         // The text does not contain the name of the uploaded file, which may be hidden.
         Refusal::Content(Content::Uploading(_)) => {
-            Some("an upload into the directory is running: try again when it has ended".to_owned())
+            Some("an upload or a copy into the directory is running: try again when it has ended".to_owned())
         }
         // The text is the same for an absent directory and for a hidden directory. The text contains only the path from the request.
         _ => match (refusal.parts().0, refusal.directory()) {

@@ -44,7 +44,7 @@ pub enum LogError {
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
     #[error(
-        "the log does not have the change after {after} any more. This member refuses requests: copy the store of another member"
+        "the log does not have the change after {after} any more. This member refuses requests: let this machine join the fleet again with a new data directory (docs/fleet.md, \"What can go wrong\")"
     )]
     Trimmed {
         /// The last change that the reader has.
@@ -52,7 +52,7 @@ pub enum LogError {
     },
     /// The log ends before the newest change of the store: etcd was restored from an old backup, or the store was changed without the log.
     #[error(
-        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed alone. This member refuses requests"
+        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed alone. This member refuses requests. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     Older {
         /// The last change of the log.
@@ -102,7 +102,9 @@ pub enum LogError {
         id: String,
     },
     /// The log under this prefix belongs to another store, or there is no log under it.
-    #[error("the log `{prefix}` in etcd cannot be used: {why}")]
+    #[error(
+        "the log `{prefix}` in etcd cannot be used: {why}; check `fleet.prefix` and `fleet.etcd` in enfilade.toml"
+    )]
     NotOurs {
         /// The prefix.
         prefix: String,
@@ -111,7 +113,7 @@ pub enum LogError {
     },
     /// A record in etcd cannot be read, for example an entry or the head. A damaged entry is never skipped.
     #[error(
-        "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Do not restore an old backup of etcd: revocations would be lost"
+        "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Follow docs/fleet.md, \"What can go wrong\". Do not restore an old backup of etcd: revocations would be lost"
     )]
     Damaged {
         /// The key.

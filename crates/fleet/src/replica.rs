@@ -39,7 +39,7 @@ pub enum ReplicaError {
     Log(#[from] LogError),
     /// The store of this member has other records than the store of the member that made the change.
     #[error(
-        "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests: copy the store of another member"
+        "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests. Read docs/fleet.md, \"What can go wrong\", before you delete its data directory"
     )]
     Differs {
         /// The number before which the difference was found.
@@ -266,7 +266,7 @@ impl Replica {
                     let made = Made { at: next.at, head: Some(next), lacking: registered, delta };
                     return applied.map(|_| made).map_err(|why| {
                         CommitError::Unknown(format!(
-                            "the change is in the log, but it may take some seconds until all members obey it, and this member refuses requests: {why}"
+                            "the change is in the log, but it may take some seconds until all members obey it, and this member refuses requests: {why}. The change is made: do not make it again"
                         ))
                     });
                 }

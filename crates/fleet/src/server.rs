@@ -576,15 +576,18 @@ impl Source for Server {
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        let ended =
-            || CommitError::from(SourceError::Unavailable("this member of the fleet has ended".to_owned()));
+        let ended = || {
+            CommitError::from(SourceError::Unavailable(
+                "this server is stopping: make the change again when it runs again".to_owned(),
+            ))
+        };
         let (told, answer) = mpsc::channel();
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let orders = orders.ok_or_else(ended)?;
         orders.send(Order { change: change.clone(), told }).map_err(|_| ended())?;
         drop(orders);
         answer.recv().map_err(|_| {
-            CommitError::Unknown("this member of the fleet ended while the change was made".to_owned())
+            CommitError::Unknown("this server stopped while the change was made, so it is not known whether it was made: look at `enfilade facts log` before you make it again".to_owned())
         })?
     }
 

@@ -212,7 +212,9 @@ fn why_read_only(root: &str) -> Option<String> {
     match is_chunk_store(Path::new(root)) {
         Ok(false) => None,
         Ok(true) => Some(format!("read-only: `{root}` is a chunk store of Proxmox Backup Server")),
-        Err(why) => Some(format!("read-only: `{root}` may be a chunk store of Proxmox Backup Server: {why}")),
+        Err(why) => Some(format!(
+            "read-only: `{root}` could not be examined, and may be a chunk store of Proxmox Backup Server: {why}"
+        )),
     }
 }
 

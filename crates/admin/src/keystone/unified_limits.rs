@@ -431,9 +431,16 @@ impl<'v, 'd> Known<'v, 'd> {
             let parent = project.parent.map_or(domain, LimitOwner::Project);
             // The limit of the domain is also checked if the parent is a project, because the default that counts for the parent may be larger than
             // the limit of the domain.
-            for (above, why) in
-                [(parent, "larger than that of the parent"), (domain, "larger than that of the domain")]
-            {
+            for (above, why) in [
+                (
+                    parent,
+                    "larger than that of the parent (if the parent has no limit, the default of the registered limit counts)",
+                ),
+                (
+                    domain,
+                    "larger than that of the domain (if the domain has no limit, the default of the registered limit counts)",
+                ),
+            ] {
                 let bound = self.own(above)?.get(&row.registered).copied().unwrap_or(registered.default);
                 if exceeds(row.value, bound) {
                     return refused(why);

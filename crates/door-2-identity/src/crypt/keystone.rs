@@ -71,7 +71,7 @@ fn scrypt(params: &str) -> Result<Work, HashRefused> {
             Ok(Work::Scrypt { log_n, r, p })
         }
         _ => Err(HashRefused::Cost(format!(
-            "the parameters are {params}, at most {} bytes of memory are allowed",
+            "the parameters are {params}; at most {} bytes of memory (128 * 2^ln * r) and p=4 are allowed",
             limits::HASH_MEMORY_BYTES_MAX
         ))),
     }

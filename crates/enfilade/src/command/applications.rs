@@ -27,7 +27,7 @@ pub(super) fn run(home: &Home, command: Command, json: bool) -> anyhow::Result<(
             let value = json!({ "application": name.to_string(), "revision": at.revision.0 });
             let about = match users.is_empty() {
                 true => format!(
-                    "no user has a role on it yet: enfilade role assign --path {path} --auth-id USER ApplicationUser"
+                    "this command assigned no role on it; to give a user access: enfilade role assign --path {path} --auth-id USER ApplicationUser"
                 ),
                 false => format!("{} may use it (role ApplicationUser on {path})", joined(&users)),
             };
@@ -172,7 +172,7 @@ fn show(home: &Home, name: &ApplicationName, json: bool) -> anyhow::Result<()> {
         .collect();
     if rows.is_empty() {
         output::line(&format!(
-            "no user has a role on {root}: enfilade role assign --path {root} --auth-id USER ApplicationUser"
+            "no role is assigned on {root} or below (roles on / and /application apply, too); to give a user access: enfilade role assign --path {root} --auth-id USER ApplicationUser"
         ));
     } else {
         output::table(&["PATH", "USER, TOKEN OR GROUP", "ROLE"], &rows);

@@ -311,7 +311,7 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
             let inside = process.inside.iter().find(|(of, _)| of == name).map(|(_, active)| *active);
             match inside {
                 Some(active) if active.writers > 0 || !reads_go_on => waits_for.push(format!(
-                    "process {}: {} reads, {} writes, without a pause since {}",
+                    "process {}: {} running reads, {} running writes, never idle since {}",
                     process.id,
                     active.readers,
                     active.writers,
@@ -523,7 +523,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         let since = output::time(active.since);
         [
             "active".to_owned(),
-            format!("process {process}: {readers} reads, {writers} writes, without a pause since {since}"),
+            format!("process {process}: {readers} running reads, {writers} running writes, never idle since {since}"),
         ]
     }));
     rows.extend(unknown.into_iter().chain(warnings).map(|says| ["warning".to_owned(), says]));

@@ -144,7 +144,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
         );
     }
     output::line(&format!(
-        "\nthe log ends with change {}, and has {} from change {} on",
+        "\nthe newest change in the log is {}; the log has {}, and its oldest change is {}",
         head.at.revision,
         output::bytes(head.log_bytes),
         head.first
@@ -331,7 +331,7 @@ fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &s
         };
         ensure!(
             is_version,
-            "`{}` is missing, or differs from the file that the fleet read last. With this file, deleted users could become valid again. {next}",
+            "`{}` is missing, differs from the file that the fleet read last, or is a file that the fleet does not have (then move it away). With this file, deleted users could become valid again. {next}",
             path.display()
         );
     }

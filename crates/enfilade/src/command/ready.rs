@@ -34,7 +34,7 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn ask(address: &str) -> std::io::Result<String> {
-    let mut last = std::io::Error::other("the address has no number");
+    let mut last = std::io::Error::other("the host name has no IP address");
     for place in address.to_socket_addrs()? {
         match ask_at(&place) {
             Ok(answer) => return Ok(answer),

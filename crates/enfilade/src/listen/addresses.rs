@@ -157,7 +157,8 @@ async fn bind_text(text: &str, what: &str) -> anyhow::Result<Vec<TcpListener>> {
             ErrorKind::AddrNotAvailable => {
                 "this machine does not have the address (`ip address` shows the addresses of this machine)"
             }
-            _ => "`ss -ltnp` shows the programs that listen",
+            ErrorKind::AddrInUse => "`ss -ltnp` shows the programs that listen",
+            _ => "correct the cause",
         };
         anyhow::anyhow!(
             "cannot listen on {text} for {what}: {why}; {look}; choose another address with --listen, --ops-listen or in \

@@ -42,7 +42,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
                 }
             }
             (pages)
-            div.pad { (command(&[format!("enfilade session list {}", shell_word(&user)), format!("enfilade session end {}", shell_word(&user))])) }
+            div.pad { (command(&[format!("enfilade session list {}", shell_word(&user)), format!("enfilade session end {}   # ends all sessions of the user", shell_word(&user))])) }
         }
     })
 }

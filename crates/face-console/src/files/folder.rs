@@ -170,7 +170,7 @@ fn content(click: &Click<'_>, place: &Place, folder: &Folder, order: Order) -> M
         }
         (search::form(place, ""))
         @if folder.is_cut {
-            p.note.warn { "This folder has more entries than one listing shows. Search for a name, or sort by name." }
+            p.note.warn { "Some entries of this folder are not shown, because there are too many. Sort by name to see all. If names are still missing, ask an administrator for a role on the whole folder." }
         }
         form.card method="post" {
             (csrf_field(&click.csrf))

@@ -80,11 +80,11 @@ fn content(click: &Click<'_>, place: &Place, text: &str, found: &Found) -> Marku
         div.head { div { h1 { "Search in " (place.name()) } } }
         (form(place, text))
         @if found.is_cut {
-            p.note.warn { "The search ended at its bound. Search in a folder further below, or for a longer text." }
+            p.note.warn { "The search stopped before it had looked at everything, because it took too long or found too much. Search in a folder further below, or for a longer text." }
         }
         div.card {
             @if found.rows.is_empty() {
-                (empty(Icon::Search, "Nothing found", &html! { "No name here contains this text." }))
+                (empty(Icon::Search, "Nothing found", &html! { "No name that was looked at contains this text." }))
             } @else {
                 table {
                     thead { tr { th scope="col" { "Name" } th.number scope="col" { "Size" } th.wide scope="col" { "Changed" } } }

@@ -96,10 +96,12 @@ fn end_piece(mut click: Click<'_>, outcome: Result<(StatusCode, String), Failure
         Err(failure) => {
             let is_busy =
                 matches!(&failure, Failure::Refused(Refusal::Content(ContentRefusal::Uploading(_))));
-            let mut answer = failure::plain(failure, click.trace);
+            click.trace.failed(&failure);
+            let mut answer = failure::plain_answer(&failure, Aim::File);
             if is_busy {
                 *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             }
+            click.trace.answered(&answer);
             answer
         }
     }

@@ -73,7 +73,10 @@ impl Origin {
         let mut origin: Origin =
             serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
         if origin.enfilade_facts != kind {
-            return Err(what(format!("the input is a {}", origin.enfilade_facts)));
+            return Err(what(format!(
+                "the input is a {}; `enfilade facts restore` reads a backup, and `enfilade facts load` reads a dump",
+                origin.enfilade_facts
+            )));
         }
         if FORMAT < origin.format {
             return Err(what(format!(

@@ -31,12 +31,15 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
             (Some(State::Partly), _) => warning(
                 what,
                 format!(
-                    "the kernel is too old for the whole limit, and enforces only a part: {says}; update the kernel"
+                    "the kernel is too old, and enforces only a part of this limit ({says}): update the kernel"
                 ),
             ),
-            (Some(State::Missing), _) => {
-                warning(what, format!("the kernel does not have this limit: {says}; update the kernel"))
-            }
+            (Some(State::Missing), _) => warning(
+                what,
+                format!(
+                    "the kernel does not support this limit ({says}), so nothing enforces it: update the kernel"
+                ),
+            ),
             (Some(State::Off), _) | (None, false) => warning(
                 what,
                 format!("switched off: set `[privileges] {what} = true`, and restart the server"),

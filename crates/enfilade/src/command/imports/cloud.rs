@@ -315,8 +315,9 @@ impl Api {
                 .and_then(|token| token.to_str().ok())
                 .map(str::to_owned);
             let whole = http_body_util::Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let whole =
-                whole.map_err(|why| anyhow!("the response to `{path}` ended early: {why}"))?.to_bytes();
+            let whole = whole
+                .map_err(|why| anyhow!("the response to `{path}` could not be read completely: {why}"))?
+                .to_bytes();
             self.connection = Some(connection);
             return Ok((status, subject, whole));
         }

@@ -134,7 +134,7 @@ fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     let here = home.config.identity.limit_model.model().name();
     source.filter(|source| *source != here).map(|source| {
         format!(
-            "The source has the enforcement model `{source}` for limits, and this server has `{here}`: see `[identity] limit_model`."
+            "The source has the enforcement model `{source}` for limits, and this server has `{here}`. So this server may accept or refuse other limits than the source. To use the model of the source, change `[identity] limit_model`."
         )
     })
 }

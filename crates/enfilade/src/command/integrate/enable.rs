@@ -113,7 +113,11 @@ impl Enabling {
             let mode = if path.exists() { like.mode() & 0o777 } else { 0o600 };
             atomic::replace(&path, text.as_bytes(), mode, Some(&like))
                 .with_context(|| format!("`{}` cannot be written", path.display()))?;
-            output::note(&format!("`{}` now lets user {user} ask on `{}`", path.display(), socket.display()));
+            output::note(&format!(
+                "`{}` now lets user {user} ask for decisions on the socket `{}`",
+                path.display(),
+                socket.display()
+            ));
         }
         if let Some(group) = group {
             let added = Command::new("usermod").args(["--append", "--groups", &group, &user]).status();
@@ -135,7 +139,10 @@ impl Enabling {
         output::note(&match changes {
             true => format!("when the configuration of the proxy is complete, run: {restart}"),
             false => {
-                format!("user {user} may ask on `{}` already, so no setting was changed", socket.display())
+                format!(
+                    "user {user} may already ask for decisions on the socket `{}`, so no setting was changed",
+                    socket.display()
+                )
             }
         });
         Ok(())

@@ -99,7 +99,9 @@ fn user(options: &Setup, asks: bool) -> anyhow::Result<Userid> {
         (Some(user), _) => user_of(user),
         (None, _) if asks => asked("name of the user", usual.as_deref(), user_of),
         (None, Some(usual)) => user_of(usual),
-        (None, None) => bail!("the user needs a name, because root is not a good one: add --user NAME"),
+        (None, None) => bail!(
+            "the user of the datastore needs a name, because the name of the calling user (root, the administrator, or a name that is not allowed) cannot be used: add --user NAME"
+        ),
     }
 }
 

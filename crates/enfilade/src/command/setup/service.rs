@@ -152,7 +152,7 @@ fn add(path: &str) -> anyhow::Result<bool> {
 fn systemctl(words: &[&str]) -> anyhow::Result<()> {
     let line = format!("systemctl {}", words.join(" "));
     let status = Command::new("systemctl").args(words).status();
-    let status = status.with_context(|| format!("`{line}` cannot be run; the records were made"))?;
+    let status = status.with_context(|| format!("`{line}` cannot be run: start the service in another way; the user, the datastore and the token were made"))?;
     ensure!(
         status.success(),
         "`{line}` failed; the records were made, and running this command again starts the service; the reason is in `journalctl -u enfilade`"
