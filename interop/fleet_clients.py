@@ -6,7 +6,12 @@ at least once.
 
 The program repeats a call after a broken connection and after the status 503. Every other answer must be right.
 
-Prints a line of JSON with the numbers of checked sessions, checked API tokens, successful commands, and repeated calls.
+A change is acknowledged if its first try succeeds. Then all members must obey it at once. If a try fails, and the next try finds that the change was
+made, no try was acknowledged. Then a member may answer with older facts until its proof expires (docs/fleet.md), so the program waits for that time
+before its checks.
+
+Prints a line of JSON with the numbers of checked sessions, checked API tokens, successful commands, repeated calls, changes without acknowledgement,
+and answers with older facts before the wait.
 """
 
 import json
@@ -26,7 +31,9 @@ USER = {"username": "admin", "password": PASSWORD, "user_domain_name": "Default"
 SCOPE = {"project_name": "admin", "project_domain_name": "Default"}
 # How often each session and each API token is checked. Each check uses a new connection, so HAProxy chooses a member again.
 LOOKS = 6
-counts = {"sessions": 0, "tokens": 0, "commands": 0, "repeated": 0}
+# How long a proof is valid (`fleet.proof_millis`), with a reserve, in seconds.
+PROOF = 1.25
+counts = {"sessions": 0, "tokens": 0, "commands": 0, "repeated": 0, "unacknowledged": 0, "older": 0}
 
 
 def repeated(call):
@@ -65,6 +72,20 @@ def validated(token):
     return repeated(ask)[0]
 
 
+def ended(what, status_now, expected, is_acknowledged):
+    """Checks that no member accepts an ended credential."""
+    began = time.monotonic()
+    if not is_acknowledged:
+        counts["unacknowledged"] += 1
+        counts["older"] += status_now() != expected
+        time.sleep(PROOF)
+    for look in range(LOOKS):
+        status = status_now()
+        seconds = time.monotonic() - began
+        known = f"acknowledged: {is_acknowledged}, check {look}, {seconds:.3f} s after the answer"
+        assert status == expected, f"{what} got {status} instead of {expected} ({known})"
+
+
 def one_session():
     """Checks that a session is valid on every member, and that the session is valid on no member after its revocation."""
     token, _ = repeated(lambda: login().get_token())
@@ -79,8 +100,7 @@ def one_session():
 
     status, is_repeated = repeated(revoke)
     assert status == 204 or is_repeated and status == 404, status
-    for _ in range(LOOKS):
-        assert validated(token) == 404, "a revoked session was accepted"
+    ended("a revoked session", lambda: validated(token), 404, status == 204)
     counts["sessions"] += 1
 
 
@@ -103,30 +123,32 @@ def one_token(number):
     tokens = lambda: api(TOKEN, SECRET).access.users(owner).token(name)
 
     def change(call):
-        """Makes a change. Returns the answer, or None if a repeated try was refused because an earlier try may have made the change."""
+        """Makes a change. Returns the answer and whether the change was acknowledged. It was not if a repeated try was refused because an earlier
+        try may have made the change."""
         is_repeated = False
 
         def once():
             nonlocal is_repeated
             try:
-                return call()
+                return call(), True
             except ResourceException as why:
                 if is_repeated and why.status_code in (400, 404):
-                    return None
+                    return None, False
                 raise
             finally:
                 is_repeated = True
 
         return repeated(once)[0]
 
-    made = change(lambda: tokens().post())
-    if made is not None:
-        for _ in range(LOOKS):
-            assert status_of(f"{owner}!{name}", made["value"]) == 200, "a valid token was refused"
-    change(lambda: tokens().delete())
-    if made is not None:
-        for _ in range(LOOKS):
-            assert status_of(f"{owner}!{name}", made["value"]) == 401, "a deleted token was accepted"
+    made, is_made = change(lambda: tokens().post())
+    now = lambda: status_of(f"{owner}!{name}", made["value"])
+    if is_made:
+        for look in range(LOOKS):
+            status = now()
+            assert status == 200, f"a valid token got {status} (check {look})"
+    _, is_deleted = change(lambda: tokens().delete())
+    if is_made:
+        ended("a deleted token", now, 401, is_deleted)
         counts["tokens"] += 1
 
 

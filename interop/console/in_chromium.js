@@ -273,7 +273,8 @@ async function passkey(page, code) {
   await page.fill("#passkey-password", PASSWORD);
   await page.fill("#passkey-code", code);
   await page.click("button:has-text('Make the passkey')");
-  await page.waitForSelector("text=The passkey was added.");
+  const refused = page.locator("[data-passkey-problem]:visible, .note.bad:visible");
+  await page.waitForSelector("text=The passkey was added.").catch(async (error) => { throw new Error(`${error.message}: ${await refused.allInnerTexts()}`); });
   await check(page, "account-passkey");
   await page.click("button[title='Sign out']");
   await page.click("text=Sign in again");

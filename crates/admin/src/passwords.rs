@@ -311,7 +311,9 @@ mod tests {
     fn whoever_has_the_one_before_the_last_has_nothing() {
         let given = choose(PasswordRules::NONE, "given", &ChosenBy::Another, None, 0).unwrap();
         let late = choose(PasswordRules::NONE, "own", &by("stolen"), Some(&given), 0);
-        assert_eq!(late.map(drop).unwrap_err(), "another request changed the password just now; try again");
+        let why =
+            "another request changed the password just now; try again with the password that is valid now";
+        assert_eq!(late.map(drop).unwrap_err(), why);
         assert!(choose(PasswordRules::NONE, "own", &by("stolen"), None, 0).is_err());
     }
 

@@ -230,7 +230,7 @@ mod tests {
             (
                 one.clone(),
                 Some("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
-                "openssl pkey -in NAME.pem.key -out NAME.new",
+                "openssl pkey -in FILE -out FILE.new",
             ),
         ] {
             let said = read(&pem, key).unwrap_err();

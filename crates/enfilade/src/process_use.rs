@@ -20,7 +20,7 @@ pub(crate) fn follow(faces: &Faces, connections: impl Fn() -> u64 + Send + 'stat
             faces.metrics().set_process(read());
             faces.metrics().set_connections(connections());
             faces.metrics().end_minute(clock::now().unix_seconds);
-            std::thread::sleep(MINUTE);
+            std::thread::park_timeout(MINUTE);
         }
     })?;
     Ok(())

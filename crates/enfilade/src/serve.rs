@@ -171,6 +171,12 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
 }
 
+/// Counts the open connections.
+fn counting(admission: &Arc<Admission>) -> impl Fn() -> u64 + Send + 'static {
+    let admission = Arc::clone(admission);
+    move || admission.count()
+}
+
 async fn serve(
     home: &Home,
     connections: u64,
@@ -195,8 +201,6 @@ async fn serve(
     let Routers { main: router, operations: of_operations, decisions: of_decisions, members: of_members } =
         Routers::new(&faces, home.config.console.enabled);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
-    faces.set_certificates(Arc::clone(&served) as _);
-    faces.set_keys(keys::lister(home));
     tell_bad_hashes(home)?;
     let bound = listeners.bound()?;
     faces.metrics().set_confinement(confinement.states());
@@ -212,8 +216,7 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
-    let counted = Arc::clone(&admission);
-    process_use::follow(&faces, move || counted.count())?;
+    process_use::follow(&faces, counting(&admission))?;
     // Metrics and health are served until the end. So a load balancer sees that the server drains.
     let (_to_the_end, never) = watch::channel(false);
     let mut watching = JoinSet::new();
@@ -401,6 +404,7 @@ fn follow_everything(
     operations::remove_abandoned(faces)?;
     operations::expire_items(faces)?;
     keys::follow(home, house)?;
+    faces.set_keys(keys::lister(home));
     disks::follow(home, faces)?;
     schedule::follow(home, faces)?;
     self_made::follow(home)?;

@@ -3,10 +3,11 @@
 //! - `tokens.rs` makes and deletes API tokens.
 //! - `sessions.rs` shows the browsers in which the user is signed in, and ends their sessions.
 //! - `password.rs` changes the password.
-//! - `second_factor.rs` sets up and removes the second factor, and `passkeys.rs` its passkeys.
+//! - `second_factor.rs` sets up and removes the second factor, and `passkeys.rs` its passkeys. `proof.rs` checks the password and the code for both.
 
 pub(crate) mod passkeys;
 pub(crate) mod password;
+pub(crate) mod proof;
 pub(crate) mod second_factor;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

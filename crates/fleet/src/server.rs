@@ -558,6 +558,8 @@ impl Follower {
 /// Without a proof, this is an error.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
+const UNKNOWN: &str = "this server stopped during the change: see `enfilade facts log` before a repeat";
+
 impl Source for Server {
     fn at(&self) -> At {
         // The proof is read before the facts (rule 4).
@@ -576,19 +578,14 @@ impl Source for Server {
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
-        let ended = || {
-            CommitError::from(SourceError::Unavailable(
-                "this server is stopping: make the change again when it runs again".to_owned(),
-            ))
-        };
+        const ENDED: &str = "this server is stopping: make the change again when it runs again";
+        let ended = || CommitError::from(SourceError::Unavailable(ENDED.to_owned()));
         let (told, answer) = mpsc::channel();
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let orders = orders.ok_or_else(ended)?;
         orders.send(Order { change: change.clone(), told }).map_err(|_| ended())?;
         drop(orders);
-        answer.recv().map_err(|_| {
-            CommitError::Unknown("this server stopped while the change was made, so it is not known whether it was made: look at `enfilade facts log` before you make it again".to_owned())
-        })?
+        answer.recv().map_err(|_| CommitError::Unknown(UNKNOWN.to_owned()))?
     }
 
     fn has_room_for(&self, requester: Requester, effect: Effect, bytes: u64) -> Result<(), CommitError> {

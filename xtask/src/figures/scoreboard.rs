@@ -317,7 +317,7 @@ mod tests {
         ];
         let page = page_of(&records);
         assert!(page.contains("0 of 1 goals do not hold"));
-        assert!(page.contains("[2026-11-21-try](../bench/runs/2026-11-21-try.json): files were changed"));
+        assert!(page.contains("[2026-11-21-try](../bench/runs/2026-11-21-try.json): when it was measured"));
     }
 
     #[test]

@@ -493,7 +493,9 @@ fn without_a_role_the_walk_says_how_to_give_one() {
     let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
     assert_eq!(
         walk,
-        ["no role is assigned on this path or above it: assign a role with `enfilade role assign`"]
+        [
+            "neither the user nor a group of the user has a role on this path or above it: assign a role with `enfilade role assign`"
+        ]
     );
 }
 

@@ -67,11 +67,12 @@ impl Served {
         let files = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
         let faults = Mutex::new(Faults { files, ..Faults::default() });
         let (ends_told, watched) = (Mutex::new(0), Mutex::default());
-        let served = Served { exchange, faults, ends_told, watched, faces, tickets };
+        let served = Arc::new(Served { exchange, faults, ends_told, watched, faces, tickets });
         served.measure(&served.faults());
         let keeper = Arc::clone(&served.exchange.borrow().keeper);
         served.reserve(&keeper);
-        Arc::new(served)
+        served.faces.set_certificates(Arc::clone(&served) as _);
+        served
     }
 
     /// Reserves the directories of certificates. So no datastore can contain them.

@@ -1,7 +1,7 @@
 //! The passkeys of the user, which take the place of a code. A user with a second factor can add passkeys. To add one, the user needs the password
 //! and a code, as for every change that makes signing in easier. To remove one, the session is enough, because the code stays necessary.
 
-use super::second_factor::{permit, proven};
+use super::proof::{permit, proven};
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
 use crate::page::{csrf_field, time, time_or_never};
@@ -28,9 +28,11 @@ pub(super) fn part(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
         @if passkeys.is_empty() {
             p.weak { "A passkey takes the place of the code: the browser asks for a fingerprint, a PIN or a security key." }
         } @else {
-            table {
-                thead { tr { th scope="col" { "Name" } th scope="col" { "Host" } th scope="col" { "Made" } th scope="col" { "Last use" } th {} } }
-                tbody { @for passkey in passkeys { (row(click, passkey)) } }
+            div.scroll tabindex="0" {
+                table {
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Host" } th scope="col" { "Made" } th scope="col" { "Last use" } th {} } }
+                    tbody { @for passkey in passkeys { (row(click, passkey)) } }
+                }
             }
         }
         @if passkeys.len() < PASSKEYS_MAX { (form(click, passkeys)) }

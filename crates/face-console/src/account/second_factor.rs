@@ -3,17 +3,17 @@
 
 use super::passkeys;
 use super::password::prove_password;
-use crate::click::{Click, Trouble, said};
+use super::proof::{code_of, permit, proven};
+use crate::click::{Click, Trouble};
 use crate::icons::Icon;
 use crate::page::{Notice, command, csrf_field, time};
 use crate::section::Section;
 use crate::session;
 use enfilade_admin::SecondFactorState;
-use enfilade_faces::browser::{failure_of_change, is_unauthorized, parameter, redirect};
-use enfilade_faces::credential::password;
+use enfilade_faces::browser::{failure_of_change, parameter, redirect};
 use enfilade_faces::{Answer, Failure, blocking_failure};
-use enfilade_facts::vocabulary::{Privileges, Secret, shell_word};
-use enfilade_passage::{AdminPermit, FactorSecret, Lending, Passcode, Refusal};
+use enfilade_facts::vocabulary::{Secret, shell_word};
+use enfilade_passage::FactorSecret;
 use hyper::StatusCode;
 use hyper::header::HOST;
 use maud::{Markup, html};
@@ -22,12 +22,6 @@ use std::fmt::Write as _;
 
 /// The width of the light border around a QR code, in modules. ISO/IEC 18004 requires four modules.
 const BORDER: i32 = 4;
-
-/// The permit to change the second factor of the user. The user needs no privilege for this permit.
-pub(super) fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
-    let user = click.user();
-    click.permit("/access/users", Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
-}
 
 /// The part of the page about the second factor.
 pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
@@ -186,12 +180,6 @@ fn picture(text: &str) -> Option<Markup> {
     })
 }
 
-/// A code without the blanks and hyphens that people type.
-fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
-    let code: String = click.field("code").chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
-    Secret::new(code.as_bytes()).ok_or_else(|| said("enter the code of the authenticator app"))
-}
-
 /// Confirms the second factor. Returns the page with the recovery codes. All sessions of the user end, including the session of this request.
 pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let (code, user) = (code_of(click)?, click.visit.principal().user);
@@ -269,23 +257,6 @@ pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let permit = permit(click)?;
     click.change(permit, move |ctx| enfilade_admin::remove_second_factor(ctx, &passcode).map(drop)).await?;
     Ok(redirect("/console/account?done=factor-removed"))
-}
-
-/// Checks the password and the code in a form. The caller has to commit the use of the code.
-pub(super) async fn proven(click: &mut Click<'_>) -> Result<Passcode, Trouble> {
-    let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
-    prove_password(click, present.as_bytes()).await?;
-    let (code, user) = (code_of(click)?, click.user().to_string());
-    let Some((ask, named)) = password(&user, code.reveal()) else {
-        return Err(said("enter the code of the authenticator app"));
-    };
-    let (from, proven) = (click.connection.peer.ip(), Some(click.visit.principal().user));
-    click.faces.arc_house().check_passcode(&ask, proven, &named, from).await.map_err(|refusal| match refusal {
-        refusal @ Refusal::Identity(_) if is_unauthorized(&refusal) => said(
-            "the code is wrong or was used before, or there were too many wrong codes: try the next code; after five wrong codes, wait ten minutes",
-        ),
-        refusal => refusal.into(),
-    })
 }
 
 #[cfg(test)]

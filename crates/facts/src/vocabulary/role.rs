@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Every right, whatever the ACLs of files say.
+    /// Every right. The ACLs of files do not limit it.
     Admin = 1,
     /// No rights. This role overrides every other role on the same path.
     NoAccess = 2,
