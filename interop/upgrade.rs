@@ -7,8 +7,9 @@
 //! Revoke a token over HTTP, and run `revoke user carol@local`. Create records in all newer tables. Create application credentials with access rules:
 //! two of one user with a common rule, one of another user with the same rule, and one without rules, which an unrestricted application credential
 //! created. Load a user and a group with ids of 32 bytes from a dump. The fixture consists of the data directory (`facts/data.mdb`,
-//! `facts/high-water`, `keys/`, `*.cfg` with content below `/srv/house`), the output of that binary (`dump.jsonl` with secrets, `log.jsonl`,
-//! `backup`), and the values of the two tokens (`tokens.json`).
+//! `facts/high-water`, `keys/` and the files `*.cfg`), the output of that binary (`dump.jsonl` with secrets, `log.jsonl`, `backup`), and the values
+//! of the two tokens (`tokens.json`). The paths of the datastores must lie below `/srv/house/datastores`, because the test replaces this prefix. The
+//! content of the datastores is not kept.
 
 use crate::command::{FAULTS, run, said, values, why};
 use crate::curl::{PROPFIND_0, curl};

@@ -97,7 +97,7 @@ pub(crate) fn goals() -> Vec<Goal> {
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let scratch = Scratch::new("datastores")?;
-    peers::tell_rebuilt(report, "datastores of Proxmox Backup Server", "4.1, and 4.2.3");
+    peers::tell_rebuilt(report, "rebuilt code for datastores of Proxmox Backup Server", "4.1, and 4.2.3");
     let run = Scratch::in_memory("datastores")?;
     let theirs = ServerFiles::new(&scratch.path().join("theirs"), run.path(), STORES)?;
     let ours = house(&scratch.path().join("ours"), STORES)?;

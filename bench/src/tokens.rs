@@ -79,7 +79,11 @@ pub(crate) use work::part;
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let sizes: &[u64] = if small { &[100, 10_000] } else { &SIZES };
     let scratch = Scratch::new("tokens")?;
-    peers::tell_rebuilt(report, "token cache of Proxmox Backup Server", "before 4.1.6, and since 4.1.6");
+    peers::tell_rebuilt(
+        report,
+        "rebuilt token cache of Proxmox Backup Server",
+        "before 4.1.6, and since 4.1.6",
+    );
     peers::tell_libraries(report, &["dashmap", "papaya", "quick_cache"]);
     for tokens in sizes {
         hot_and_random(report, &scratch, *tokens)?;

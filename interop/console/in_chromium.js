@@ -292,8 +292,9 @@ async function passkey(page, code) {
   assert.equal(again.status(), 403);
   assert.match(await again.text(), /The passkey was not accepted/);
   await page.goto(`${server}/console/account`);
-  page.once("dialog", (dialog) => dialog.accept());
-  await page.click("button:has-text('Remove <img')");
+  await page.click("summary:has-text('Remove <img')");
+  await page.fill("#passkey-0", PASSWORD);
+  await page.click("button:has-text('Remove the passkey')");
   await page.waitForSelector("text=The passkey was removed.");
 }
 

@@ -285,5 +285,11 @@ fn refusals_hide_paths_from_people_who_do_not_administer_the_datastore() {
     assert!(only.contains("ID05") && !only.contains("secret-name.txt"), "{only}");
     let text = page(&eve, "");
     assert!(text.contains("alice@local!refused") && !text.contains("secret-name.txt"), "{text}");
-    assert!(text.contains("shown to administrators of the datastore"), "{text}");
+    assert!(
+        text.contains("wrong secret or password") && text.contains("no such file or directory"),
+        "{text}"
+    );
+    // The name in a failed login may be a password.
+    assert_eq!(curl(&server, "hunter2@local:x", "/dav/main/", &PROPFIND_0).status, 401);
+    assert!(page(&root, "").contains("hunter2") && !page(&eve, "").contains("hunter2"));
 }

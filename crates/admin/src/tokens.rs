@@ -419,7 +419,8 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
 /// # Errors
 /// When the facts cannot be changed.
 pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool, Error> {
-    let what = format!("token upgrade {}: its secret was used", upgrade.token);
+    let what =
+        format!("token upgrade {}: a fast hash replaced the slow hash at a use of the secret", upgrade.token);
     let put = |view: &View<'_>, change: &mut Change| {
         let Some(before) = view.get::<Credential>(&upgrade.token)? else { return Ok(false) };
         if before.verifier != Verifier::Upgrading(upgrade.from.clone()) {

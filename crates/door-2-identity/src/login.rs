@@ -47,9 +47,9 @@ pub fn read_receipt(
 }
 
 impl Receipt {
-    /// When the receipt was issued, in seconds since the epoch.
-    pub fn issued_at(&self) -> i64 {
-        self.0.issued_at
+    /// When the receipt expires, in seconds since the epoch.
+    pub fn expires_at(&self) -> i64 {
+        self.0.expires_at
     }
 
     /// The methods that the receipt proves for this user.

@@ -12,7 +12,7 @@ use crate::totp::{right_steps, step_at};
 use crate::view::View;
 use enfilade_facts::Clocks;
 use enfilade_facts::limits::{SECOND_FACTOR_SECRET_BYTES, TOTP_SECRET_BYTES_MIN};
-use enfilade_facts::tables::{BlobId, SealedSecret, SecondFactor};
+use enfilade_facts::tables::{BlobId, SealedSecret, SecondFactor, SecretDigest};
 use enfilade_facts::vocabulary::{Authid, UserId};
 use std::borrow::Cow;
 
@@ -69,7 +69,7 @@ impl Passcode {
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         if let Some(own) = &self.own {
             let row = view.second_factor(&self.user)?.filter(|row| row.secret == own.secret);
-            let is_used = row.is_some_and(|row| own.used.after(&row).is_none());
+            let is_used = row.is_some_and(|row| own.used.is_recorded(&row));
             return if is_used { Ok(()) } else { Err(self.refuse(CHANGED)) };
         }
         if view.second_factor(&self.user)?.is_some() {
@@ -193,8 +193,8 @@ pub struct PasskeyAsk {
     pub challenge: [u8; 32],
     /// The origin of the page.
     pub origin: String,
-    /// When the password of this login was proven, in seconds since the epoch.
-    pub proven_at: i64,
+    /// Until when the receipt of the challenge is valid, in seconds since the epoch.
+    pub until: i64,
 }
 
 /// Checks the answer of an authenticator. The result counts as a passcode of the user's second factor.
@@ -224,7 +224,13 @@ pub fn check_passkey(
     let (factor, passkey) = known.ok_or_else(|| passcode.refuse("the user has no such passkey"))?;
     let ceremony = Ceremony { challenge: ask.challenge, origin: &ask.origin };
     let counter = ask.assertion.check(passkey, &ceremony).map_err(|why| passcode.refuse(why))?;
-    let used = CodeUse::Passkey { id: passkey.id.clone(), counter, proven_at: ask.proven_at };
+    let used = CodeUse::Passkey {
+        id: passkey.id.clone(),
+        counter,
+        challenge: SecretDigest(ask.challenge),
+        until: ask.until,
+        now: now.unix_seconds,
+    };
     match used.after(factor) {
         Some(_) => Ok(Passcode { own: Some(OwnCode { secret: factor.secret.clone(), used }), ..passcode }),
         None => Err(passcode.refuse_used()),

@@ -6,7 +6,8 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P256_SHA256_ASN1, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
+    VerificationAlgorithm,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -161,7 +162,8 @@ impl NewPasskey {
         if !is_named {
             return Err("the authenticator made a passkey with another id");
         }
-        algorithm(&self.key).ok_or("the kind of key is not supported: expected ES256, EdDSA or RS256")?;
+        let parsed = algorithm(&self.key).and_then(|(kind, key)| ParsedPublicKey::new(kind, key).ok());
+        parsed.ok_or("the kind of key is not supported: expected ES256, EdDSA or RS256")?;
         Ok(Passkey {
             id: Octets(self.id),
             key: Octets(self.key),
@@ -170,6 +172,7 @@ impl NewPasskey {
             made_at: now,
             used_at: 0,
             counter,
+            answered: Vec::new(),
         })
     }
 }

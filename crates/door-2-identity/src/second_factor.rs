@@ -8,9 +8,10 @@ use crate::sealed::{self, NotSealed, SecretBytes};
 use crate::totp;
 use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::limits::{
-    RECOVERY_CODE_DIGITS, RECOVERY_CODES, SECOND_FACTOR_SECRET_BYTES, SECOND_FACTOR_STEPS,
+    PASSKEY_ANSWERS_MAX, RECOVERY_CODE_DIGITS, RECOVERY_CODES, SECOND_FACTOR_SECRET_BYTES,
+    SECOND_FACTOR_STEPS,
 };
-use enfilade_facts::tables::{Octets, SealedSecret, SecondFactor, SecretDigest};
+use enfilade_facts::tables::{AnsweredChallenge, Octets, SealedSecret, SecondFactor, SecretDigest};
 use enfilade_facts::vocabulary::{Secret, UserId};
 use std::fmt::Write as _;
 use zeroize::Zeroizing;
@@ -128,13 +129,21 @@ pub enum CodeUse {
         id: Octets,
         /// The counter of the authenticator.
         counter: u32,
-        /// When the password of this login was proven, in seconds since the epoch.
-        proven_at: i64,
+        /// The challenge that was answered.
+        challenge: SecretDigest,
+        /// Until when the receipt of the challenge is valid, in seconds since the epoch.
+        until: i64,
+        /// The time of the use, in seconds since the epoch.
+        now: i64,
     },
 }
 
+/// How much longer than its receipt a challenge is remembered, in seconds. The clocks of the members of a fleet may differ.
+const REMEMBERED_LONGER: i64 = 120;
+
 impl CodeUse {
-    /// The record after this use; `None` if the code was used before, or the passkey was used with this or a later proof of the password.
+    /// The record after this use; `None` if the code was used before, the challenge was answered before, the counter of the authenticator did not
+    /// grow, or the passkey is gone.
     #[must_use]
     pub fn after(&self, row: &SecondFactor) -> Option<SecondFactor> {
         match self {
@@ -146,13 +155,34 @@ impl CodeUse {
                 after.recovery.retain(|known| known != digest);
                 (after.recovery.len() < row.recovery.len()).then_some(after)
             }
-            CodeUse::Passkey { id, counter, proven_at } => {
+            CodeUse::Passkey { id, counter, challenge, until, now } => {
                 let mut after = row.clone();
                 let passkey = after.passkeys.iter_mut().find(|passkey| passkey.id == *id)?;
-                let is_new = passkey.used_at < *proven_at;
-                (passkey.used_at, passkey.counter) = (*proven_at, *counter);
-                is_new.then_some(after)
+                let has_grown = (passkey.counter, *counter) == (0, 0) || passkey.counter < *counter;
+                passkey.answered.retain(|answered| *now <= answered.until.saturating_add(REMEMBERED_LONGER));
+                let is_new = passkey.answered.iter().all(|answered| answered.challenge != *challenge);
+                if !has_grown || !is_new || passkey.answered.len() >= PASSKEY_ANSWERS_MAX {
+                    return None;
+                }
+                passkey.answered.push(AnsweredChallenge { challenge: *challenge, until: *until });
+                (passkey.used_at, passkey.counter) = (*now, *counter);
+                Some(after)
             }
+        }
+    }
+}
+
+impl CodeUse {
+    /// Whether the record contains this use.
+    pub(crate) fn is_recorded(&self, row: &SecondFactor) -> bool {
+        match self {
+            CodeUse::Passkey { id, challenge, .. } => {
+                let passkey = row.passkeys.iter().find(|passkey| passkey.id == *id);
+                passkey.is_some_and(|passkey| {
+                    passkey.answered.iter().any(|answered| answered.challenge == *challenge)
+                })
+            }
+            code => code.after(row).is_none(),
         }
     }
 }
@@ -194,6 +224,7 @@ pub fn check_code(by: &HashKey, user: &UserId, row: &SecondFactor, shown: &Secre
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::tables::Passkey;
     use std::collections::BTreeSet;
 
     const SECRET: [u8; 20] = *b"12345678901234567890";
@@ -249,6 +280,52 @@ mod tests {
         let bob = UserId::from_bytes([2; 16]);
         let shown = Secret::new(b"1234567890123456").unwrap();
         assert_eq!(check_code(&by(7), &bob, &row(9), &shown, 10_000), Code::Wrong);
+    }
+
+    #[test]
+    fn an_answer_of_a_passkey_counts_once_and_only_while_the_passkey_exists() {
+        let passkey = Passkey {
+            id: Octets(vec![1]),
+            key: Octets(vec![2]),
+            host: "localhost".to_owned(),
+            name: "phone".to_owned(),
+            made_at: 0,
+            used_at: 0,
+            counter: 0,
+            answered: Vec::new(),
+        };
+        let with = |passkeys| SecondFactor { passkeys, ..row(0) };
+        let answer = |challenge, counter, now| CodeUse::Passkey {
+            id: Octets(vec![1]),
+            counter,
+            challenge: SecretDigest([challenge; 32]),
+            until: now + 300,
+            now,
+        };
+        // Two receipts of the same second have different challenges.
+        let one = answer(1, 0, 1_000).after(&with(vec![passkey.clone()])).unwrap();
+        let two = answer(2, 0, 1_000).after(&one).unwrap();
+        assert_eq!((two.passkeys[0].used_at, two.passkeys[0].answered.len()), (1_000, 2));
+        for (challenge, now) in [(1, 1_000), (2, 1_000), (1, 1_400)] {
+            assert_eq!(answer(challenge, 0, now).after(&two), None, "{challenge} at {now}");
+        }
+        assert!(answer(1, 0, 1_000).is_recorded(&two) && !answer(3, 0, 1_000).is_recorded(&two));
+        // When no receipt of the earlier answers can be valid any more, they are forgotten.
+        let later = answer(3, 0, 2_000).after(&two).unwrap();
+        assert_eq!(later.passkeys[0].answered.len(), 1);
+        // A removed passkey has no use.
+        assert_eq!(answer(3, 0, 1_000).after(&with(Vec::new())), None);
+        assert!(!answer(1, 0, 1_000).is_recorded(&with(Vec::new())));
+        // The counter must grow, also if another login was stored in the meantime.
+        let counted = with(vec![Passkey { counter: 5, ..passkey }]);
+        assert!(
+            answer(4, 6, 1_000).after(&counted).is_some() && answer(4, 5, 1_000).after(&counted).is_none()
+        );
+        let full = (0..PASSKEY_ANSWERS_MAX as u8)
+            .fold(with(vec![Passkey { counter: 0, ..counted.passkeys[0].clone() }]), |row, n| {
+                answer(n, 0, 1_000).after(&row).unwrap()
+            });
+        assert_eq!(answer(200, 0, 1_000).after(&full), None);
     }
 
     #[test]

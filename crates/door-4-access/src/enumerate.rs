@@ -194,7 +194,7 @@ fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
         // The mode bits decide, but the state `Version::Watched` does not contain the mode bits.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
-        // An ACL that cannot be read now may be readable later, while the object has the same state.
+        // Nothing is remembered for an ACL that cannot be read (`id` is `None`), because it may become readable although the object has the same state.
         _ => id,
     }
 }

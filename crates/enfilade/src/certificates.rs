@@ -273,6 +273,6 @@ pub(crate) fn tell(bad: &[BadCertificate], certificates: &Certificates, keeper: 
     }
     if bad.len() > TOLD_MAX {
         let more = output::counted(bad.len() - TOLD_MAX, "more certificate", "more certificates");
-        output::note(&format!("warning: and {more}; see `enfilade certs check`"));
+        output::note(&format!("warning: {more} cannot be used, too; see `enfilade certs check`"));
     }
 }

@@ -101,8 +101,8 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // The key for the hashes of API tokens encrypts the keys. If this machine has another such key than the other members, they could not decrypt
-        // the keys of this machine.
+        // The key for the hashes of API tokens encrypts the shared keys. If this machine had another one than the other members, they could not
+        // decrypt what it shares. So the present keys of the fleet are decrypted first, which fails in this case.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;

@@ -232,12 +232,16 @@ pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -
     let number: usize = asked.parse().unwrap_or(0);
     let rest = all.get(number.saturating_mul(rows)..).unwrap_or_default();
     let (shown, more) = rest.split_at(rest.len().min(rows));
-    (shown, pages(query, number, !more.is_empty()))
+    (shown, pages(&[], query, number, !more.is_empty()))
 }
 
-/// The links to the pages before and after the page with this number.
-pub(crate) fn pages(query: &str, number: usize, has_more: bool) -> Markup {
-    let to = |number: usize| url("", &[(query, &number.to_string())]);
+/// The links to the pages before and after the page with this number. The links have the fields `kept`, too.
+pub(crate) fn pages(kept: &[(&str, &str)], query: &str, number: usize, has_more: bool) -> Markup {
+    let to = |number: usize| {
+        let number = number.to_string();
+        let kept = kept.iter().copied().filter(|(_, value)| !value.is_empty());
+        url("", &kept.chain([(query, number.as_str())]).collect::<Vec<_>>())
+    };
     html! {
         @if number > 0 || has_more {
             nav.pages aria-label={ "Pages of " (query) } {

@@ -13,15 +13,17 @@ pub struct ServedCertificate {
     pub names: Result<Vec<String>, String>,
 }
 
-/// Some of the certificates, the first to expire first, and all problems.
+/// Some of the certificates, the first to expire first, and some of the problems.
 #[derive(Clone, Debug)]
 pub struct SomeCertificates {
     /// The certificates.
     pub certificates: Vec<ServedCertificate>,
     /// The number of all certificates.
     pub total: usize,
-    /// The files that cannot be used, and the reasons.
+    /// Files that cannot be used, and the reasons.
     pub faults: Vec<(String, String)>,
+    /// The number of all files that cannot be used.
+    pub fault_count: usize,
 }
 
 /// The certificate for a server name.
@@ -37,7 +39,7 @@ pub struct SentCertificate {
 
 /// Answers questions about the served certificates. The methods read files, so callers must not call them on a thread for network I/O.
 pub trait ServedCertificates: Send + Sync {
-    /// The `count` certificates after the first `skipped` ones. The certificates are sorted by the time at which they expire.
+    /// The `count` certificates after the first `skipped` ones, sorted by the time at which they expire, and `count` problems.
     fn some(&self, skipped: usize, count: usize) -> SomeCertificates;
 
     /// The certificate that a client gets when it asks for this server name or IP address.

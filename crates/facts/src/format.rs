@@ -260,6 +260,7 @@ mod tests {
             made_at: 0,
             used_at: 0,
             counter: 0,
+            answered: Vec::new(),
         };
         assert_eq!(needed(vec![passkey]), 16);
     }

@@ -74,7 +74,7 @@ pub use policies::{Policy, PolicyAssociation, PolicyTarget};
 pub use projects::{Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
-pub use second_factors::{Octets, Passkey, SealedSecret, SecondFactor};
+pub use second_factors::{AnsweredChallenge, Octets, Passkey, SealedSecret, SecondFactor};
 pub use sids::{KnownKey, SidSpace, SidSpaceKey};
 pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;

@@ -153,6 +153,15 @@ impl House {
         self.check_second(SecondAsk::Code(ask.clone()), proven, named, from).await
     }
 
+    /// Whether this is a name of the user.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn is_name_of(&self, authid: &Authid, user: &UserId) -> Result<bool, Refusal> {
+        let named = self.parts.source.read(|view| enfilade_identity::user_named(view, &authid.user))??;
+        Ok(named.as_ref() == Some(user))
+    }
+
     /// Checks the answer of an authenticator with a passkey. It counts like a passcode, see [`House::check_passcode`].
     ///
     /// # Errors

@@ -16,14 +16,18 @@ impl ServedCertificates for Served {
             (one.not_after, &one.path).cmp(&(other.not_after, &other.path))
         };
         // There may be a million certificates, and a page shows a few. So only the certificates up to the end of the page are sorted.
-        if end < total {
+        if skipped >= total {
+            files.clear();
+        }
+        if end < files.len() {
             files.select_nth_unstable_by(end, order);
             files.truncate(end);
         }
         files.sort_unstable_by(order);
         let shown: Vec<_> = files.into_iter().skip(skipped).map(Arc::as_ref).collect();
         let certificates = self.described(&shown);
-        SomeCertificates { certificates, total, faults: self.bad() }
+        let (faults, fault_count) = self.bad(count);
+        SomeCertificates { certificates, total, faults, fault_count }
     }
 
     fn sent_for(&self, name: &str) -> Result<SentCertificate, String> {

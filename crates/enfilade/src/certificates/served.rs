@@ -101,9 +101,11 @@ impl Served {
         self.exchange.borrow().clone()
     }
 
-    /// The files that cannot be used, and the reasons.
-    pub(super) fn bad(&self) -> Vec<(String, String)> {
-        self.faults().files.iter().map(|(file, why)| (file.clone(), why.clone())).collect()
+    /// At most `most` files that cannot be used, with the reasons, and the number of all of them.
+    pub(super) fn bad(&self, most: usize) -> (Vec<(String, String)>, usize) {
+        let files = &self.faults().files;
+        let some = files.iter().take(most).map(|(file, why)| (file.clone(), why.clone()));
+        (some.collect(), files.len())
     }
 
     fn faults(&self) -> MutexGuard<'_, Faults> {

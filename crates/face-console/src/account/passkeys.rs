@@ -1,15 +1,17 @@
 //! The passkeys of the user, which take the place of a code. A user with a second factor can add passkeys. To add one, the user needs the password
-//! and a code, as for every change that makes signing in easier. To remove one, the session is enough, because the code stays necessary.
+//! and a code. To remove one, the user needs the password, so that a stolen session cannot make the user depend on codes.
 
+use super::password::prove_password;
 use super::proof::{permit, proven};
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
 use crate::page::{csrf_field, time, time_or_never};
 use crate::session::origin;
 use enfilade_faces::Answer;
-use enfilade_faces::browser::{base64url, new_passkey, octets, redirect};
+use enfilade_faces::browser::{base64url, new_passkey, octets, parameter, redirect};
 use enfilade_facts::limits::PASSKEYS_MAX;
 use enfilade_facts::tables::{Octets, Passkey};
+use enfilade_facts::vocabulary::is_unseen;
 use enfilade_passage::{Ceremony, PASSKEY_ALGORITHMS, passkey_challenge};
 use maud::{Markup, html};
 
@@ -31,7 +33,7 @@ pub(super) fn part(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
             div.scroll tabindex="0" {
                 table {
                     thead { tr { th scope="col" { "Name" } th scope="col" { "Host" } th scope="col" { "Made" } th scope="col" { "Last use" } th {} } }
-                    tbody { @for passkey in passkeys { (row(click, passkey)) } }
+                    tbody { @for (at, passkey) in passkeys.iter().enumerate() { (row(click, at, passkey)) } }
                 }
             }
         }
@@ -39,15 +41,23 @@ pub(super) fn part(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
     }
 }
 
-fn row(click: &Click<'_>, passkey: &Passkey) -> Markup {
+fn row(click: &Click<'_>, at: usize, passkey: &Passkey) -> Markup {
+    let id = format!("passkey-{at}");
     html! {
         tr {
             td { (passkey.name) } td { (passkey.host) } td { (time(passkey.made_at)) } td { (time_or_never(passkey.used_at)) }
             td {
-                form method="post" action="/console/account/remove-passkey" {
-                    (csrf_field(&click.csrf))
-                    input type="hidden" name="passkey" value=(base64url(&passkey.id.0));
-                    button.danger.slim data-ask={ "Remove the passkey " (passkey.name) "?" } { "Remove" span.hide-text { " " (passkey.name) } }
+                details.more {
+                    summary.button.slim { "Remove" span.hide-text { " " (passkey.name) } }
+                    div {
+                        form.stack method="post" action="/console/account/remove-passkey" {
+                            (csrf_field(&click.csrf))
+                            input type="hidden" name="passkey" value=(base64url(&passkey.id.0));
+                            label for=(id) { "Present password" }
+                            input id=(id) type="password" name="present" autocomplete="current-password" required;
+                            button.danger { "Remove the passkey" }
+                        }
+                    }
                 }
             }
         }
@@ -88,10 +98,13 @@ fn form(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
 /// Adds the passkey that the browser made.
 pub(super) async fn add(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let name = click.field("name").trim().to_owned();
-    let is_name =
-        !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains(char::is_control);
+    let is_name = !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.contains(|c| c == '`' || is_unseen(c));
     if !is_name {
-        return Err(said(format!("the name of a passkey has 1 to {NAME_CHARS_MAX} characters")));
+        return Err(said(format!(
+            "the name of a passkey has 1 to {NAME_CHARS_MAX} visible characters, and no backtick"
+        )));
     }
     let new = new_passkey(&click.form);
     if new.id.is_empty() {
@@ -111,6 +124,8 @@ pub(super) async fn add(click: &mut Click<'_>) -> Result<Answer, Trouble> {
 
 /// Removes a passkey.
 pub(super) async fn remove(click: &mut Click<'_>) -> Result<Answer, Trouble> {
+    let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
+    prove_password(click, present.as_bytes()).await?;
     let (id, user) = (Octets(octets(&click.form, "passkey")), click.visit.principal().user);
     click.faces.house().count_code(&user)?;
     let permit = permit(click)?;

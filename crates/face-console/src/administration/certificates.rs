@@ -54,8 +54,8 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             None => div.card { (empty(Icon::Certificate, "The server is starting", &html! { "Open this page again in a second." })) },
             Some(Found { some, sent }) => {
                 @if let Some(sent) = sent { (answer(&name, sent, now)) }
-                @if !some.faults.is_empty() { (faults(&some.faults)) }
-                (list(some, now, number))
+                @if !some.faults.is_empty() { (faults(some)) }
+                (list(some, now, &name, number))
             }
         }
         (command(&[
@@ -91,20 +91,20 @@ fn answer(name: &str, sent: &Result<SentCertificate, String>, now: i64) -> Marku
     }
 }
 
-fn faults(faults: &[(String, String)]) -> Markup {
-    let more = faults.len().saturating_sub(ROWS);
+fn faults(some: &SomeCertificates) -> Markup {
+    let more = some.fault_count.saturating_sub(some.faults.len());
     html! {
         section.card aria-label="Problems" {
             div.card-head { h2 { "Files that cannot be used" } }
             ul.pad {
-                @for (file, why) in faults.iter().take(ROWS) { li { code { (file) } ": " (why) } }
+                @for (file, why) in &some.faults { li { code { (file) } ": " (why) } }
                 @if more > 0 { li { "and " (more) " more" } }
             }
         }
     }
 }
 
-fn list(some: &SomeCertificates, now: i64, number: usize) -> Markup {
+fn list(some: &SomeCertificates, now: i64, name: &str, number: usize) -> Markup {
     let has_more = number.saturating_add(1).saturating_mul(ROWS) < some.total;
     html! {
         div.card.scroll tabindex="0" {
@@ -124,7 +124,7 @@ fn list(some: &SomeCertificates, now: i64, number: usize) -> Markup {
                     }
                 }
             }
-            (pages("page", number, has_more))
+            (pages(&[("name", name)], "page", number, has_more))
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But paths, and
-//! reasons of refusals about a datastore, are shown only to users who administer the datastore, because a path can reveal a hidden file.
+//! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But a path or a
+//! reason can reveal a hidden file, and the name in a failed login can be a password in the wrong field. So paths and reasons are shown only to users
+//! who administer the datastore, and all texts only to users who can give themselves every right.
 
 use super::may_see;
 use crate::click::Click;
 use crate::icons::Icon;
-use crate::page::{command, empty, part, time};
+use crate::page::{command, empty, pages, time};
 use crate::section::Section;
 use enfilade_faces::browser::url;
 use enfilade_faces::{Answer, Failure, RecentRefusal, refusal_row};
@@ -32,9 +33,12 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     recent.retain(|refusal| {
         (door.is_empty() || refusal.event.door == door) && (code.is_empty() || refusal.event.code == code)
     });
-    let (rows, links) = part(&recent, ROWS, "page", click.asked("page"));
-    let mut known = BTreeMap::new();
-    let rows: Vec<Markup> = rows.iter().map(|refusal| row(click, &mut known, refusal)).collect();
+    let number: usize = click.asked("page").parse().unwrap_or(0);
+    let first = number.saturating_mul(ROWS);
+    let has_more = first.saturating_add(ROWS) < recent.len();
+    let mut sight = Sight { all: click.holds("/", Privileges::PERMISSIONS_MODIFY), known: BTreeMap::new() };
+    let shown = recent.iter().skip(first).take(ROWS);
+    let rows: Vec<Markup> = shown.map(|refusal| row(click, &mut sight, refusal)).collect();
     let content = html! {
         div.head { div { h1 { "Refusals" } p { "Requests that a door or a face refused since the server started, and the newest of them." } } }
         @if counts.is_empty() { div.card { (empty(Icon::Refusal, "No refusal", &html! { "No request was refused since the server started." })) } } @else {
@@ -50,7 +54,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
                     } }
                     tbody { @for row in &rows { (row) } }
                 }
-                (links)
+                (pages(&[("door", &door), ("code", &code)], "page", number, has_more))
             }
         }
         (command(&["enfilade reference refusals".to_owned()]))
@@ -82,31 +86,42 @@ fn summary(counts: &BTreeMap<(&'static str, &'static str), u64>) -> Markup {
     }
 }
 
-/// A row of the newest refusals. `known` contains the datastores of earlier rows, and whether the user administers them.
-fn row(click: &mut Click<'_>, known: &mut BTreeMap<String, bool>, refusal: &RecentRefusal) -> Markup {
-    let event = &refusal.event;
-    let sees_path = match known.get(&event.datastore) {
-        Some(sees) => *sees,
-        None => {
-            // Without a datastore, the path may be in any datastore.
-            let path = match event.datastore.as_str() {
-                "" => "/datastore".to_owned(),
-                name => format!("/datastore/{name}"),
-            };
-            let sees = click.holds(&path, Privileges::DATASTORE_MODIFY);
-            known.insert(event.datastore.clone(), sees);
-            sees
+/// What the user may see of refusals.
+struct Sight {
+    /// Whether the user can give themselves every right: `Permissions.Modify` on `/`.
+    all: bool,
+    /// The datastores of earlier rows, and whether the user administers them.
+    known: BTreeMap<String, bool>,
+}
+
+impl Sight {
+    fn sees(&mut self, click: &mut Click<'_>, event: &Event) -> bool {
+        if self.all || event.datastore.is_empty() {
+            return self.all;
         }
-    };
+        if let Some(sees) = self.known.get(&event.datastore) {
+            return *sees;
+        }
+        let sees = click.holds(&format!("/datastore/{}", event.datastore), Privileges::DATASTORE_MODIFY);
+        self.known.insert(event.datastore.clone(), sees);
+        sees
+    }
+}
+
+/// A row of the newest refusals.
+fn row(click: &mut Click<'_>, sight: &mut Sight, refusal: &RecentRefusal) -> Markup {
+    let event = &refusal.event;
+    let sees = sight.sees(click, event);
+    let has_name = !event.authid.is_empty() && (sight.all || !event.is_failed_login);
     html! {
         tr {
             td { (time(refusal.unix_seconds)) }
             td.nowrap { (event.door) " " (event.code) " " span.weak { (event.status) } }
-            td { @if event.authid.is_empty() { span.weak { (event.peer) } } @else { (event.authid) } }
-            td { (event.face) " " (event.verb) " " (event.datastore) @if sees_path { code { (event.path) } } }
+            td { @if has_name { (event.authid) } @else { span.weak { (event.peer) } } }
+            td { (event.face) " " (event.verb) " " (event.datastore) @if sees { " " code { (event.path) } } }
             td {
-                @if sees_path || event.datastore.is_empty() { (event.reason) } @else { span.weak { "shown to administrators of the datastore" } }
-                @if let Some(to) = explanation(event).filter(|_| sees_path) { " " a href=(to) { "Explain" } }
+                @if sees { (event.reason) } @else if let Some(row) = refusal_row(event.code) { (row.meaning) }
+                @if let Some(to) = explanation(event).filter(|_| sees) { " " a href=(to) { "Explain" } }
             }
         }
     }

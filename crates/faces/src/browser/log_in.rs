@@ -52,6 +52,10 @@ pub async fn log_in(
         let shown = if passkey.is_some() { "passkey".as_bytes() } else { code.as_bytes() };
         let (ask, named) = password(user, shown).ok_or(IdentityRefusal::NoCredential)?;
         trace.event.authid = named.clone();
+        // A receipt must not be used to count wrong codes for another user, or to learn about another user.
+        if !house.is_name_of(&ask.authid, &receipt.user())? {
+            return Err(IdentityRefusal::OtherUser.into());
+        }
         let (proven, name) = (Some(receipt.user()), named.clone());
         let passcode = match passkey {
             Some(passkey) => {

@@ -58,7 +58,7 @@ pub(super) fn shown(
         ["client-data", "authenticator-data", "signature"].map(|name| octets(pairs, name));
     let assertion = Assertion { id, client_data, authenticator_data, signature };
     let challenge = passkey_challenge(token.as_bytes());
-    Some(PasskeyAsk { assertion, challenge, origin, proven_at: receipt.issued_at() })
+    Some(PasskeyAsk { assertion, challenge, origin, until: receipt.expires_at() })
 }
 
 /// The new passkey in a form.

@@ -40,6 +40,7 @@ impl Metrics {
             code: event.code,
             reason: cut(&event.reason).to_owned(),
             status: event.status,
+            is_failed_login: event.is_failed_login,
             ..Event::default()
         };
         let mut doors = self.refusals.0.lock().unwrap_or_else(PoisonError::into_inner);

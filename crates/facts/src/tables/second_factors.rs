@@ -73,17 +73,29 @@ pub struct Passkey {
     pub name: String,
     /// When the passkey was made, in seconds since the epoch.
     pub made_at: i64,
-    /// The time at which the password of the last login with the passkey was proven, in seconds since the epoch. A login whose password was proven at
-    /// this time or earlier is refused, so an answer of the authenticator counts once.
+    /// When the passkey was last used, in seconds since the epoch; 0 if never.
     pub used_at: i64,
     /// The last signature counter of the authenticator; 0 if the authenticator has no counter.
     pub counter: u32,
+    /// The challenges that were answered with this passkey. An answer to one of them is refused, so each answer counts once.
+    pub answered: Vec<AnsweredChallenge>,
+}
+
+/// A challenge that a passkey has answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnsweredChallenge {
+    /// The challenge.
+    pub challenge: SecretDigest,
+    /// Until when the server must remember the challenge, in seconds since the epoch. After this time, the receipt of the challenge has expired.
+    pub until: i64,
 }
 
 impl Passkey {
     fn encode(&self, to: &mut Writer) {
         to.bytes(&self.id.0).bytes(&self.key.0).text(&self.host).text(&self.name);
-        to.i64(self.made_at).i64(self.used_at).u32(self.counter);
+        to.i64(self.made_at).i64(self.used_at).u32(self.counter).list(&self.answered, |to, answered| {
+            to.fixed(&answered.challenge.0).i64(answered.until);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -95,6 +107,10 @@ impl Passkey {
             made_at: from.i64()?,
             used_at: from.i64()?,
             counter: from.u32()?,
+            answered: from.list(|from| {
+                let challenge = from.fixed().map(SecretDigest)?;
+                Some(AnsweredChallenge { challenge, until: from.i64()? })
+            })?,
         })
     }
 }
@@ -178,6 +194,7 @@ mod tests {
                 made_at: 4,
                 used_at: 5,
                 counter: 6,
+                answered: vec![AnsweredChallenge { challenge: SecretDigest([7; 32]), until: 8 }],
             }],
         };
         let mut to = Writer::default();

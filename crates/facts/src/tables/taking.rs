@@ -153,8 +153,13 @@ fn passcode(before: &UsedPasscode, after: &UsedPasscode) -> bool {
 fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
     let passkeys = before.passkeys.iter().filter_map(|old| {
         let new = after.passkeys.iter().find(|new| new.id == old.id)?;
-        let is_later = old.used_at <= new.used_at && old.counter <= new.counter;
-        is_later.then(|| Passkey { used_at: new.used_at, counter: new.counter, ..old.clone() })
+        let used = Passkey {
+            used_at: new.used_at,
+            counter: new.counter,
+            answered: new.answered.clone(),
+            ..old.clone()
+        };
+        (old.counter <= new.counter).then_some(used)
     });
     let same = SecondFactor {
         used_step: after.used_step,
@@ -366,15 +371,16 @@ mod tests {
         assert!(!takes(&factor(2, &[1, 2]), &one) && !takes(&factor(1, &[2]), &one) && !is_deleted(&one));
         assert!(!takes(&one, &SecondFactor { secret: other, ..one.clone() }));
         assert!(!takes(&one, &SecondFactor { confirmed_at: None, ..one.clone() }));
-        let with = |passkeys: &[(u8, i64)]| {
-            let passkey = |(id, used_at): &(u8, i64)| Passkey {
+        let with = |passkeys: &[(u8, u32)]| {
+            let passkey = |(id, counter): &(u8, u32)| Passkey {
                 id: Octets(vec![*id]),
                 key: Octets(vec![1]),
                 host: String::new(),
                 name: String::new(),
                 made_at: 1,
-                used_at: *used_at,
-                counter: 0,
+                used_at: i64::from(*counter),
+                counter: *counter,
+                answered: Vec::new(),
             };
             SecondFactor { passkeys: passkeys.iter().map(passkey).collect(), ..one.clone() }
         };
