@@ -322,7 +322,7 @@ fn members_leave_and_the_last_one_works_alone() {
     assert!(refused.contains("fleet follow-files"), "{refused}");
     let refused = why(&run(&b, &["fleet", "follow-files"], None));
     assert!(
-        refused.contains("datastore.cfg` is missing, or differs from the file that the fleet read last"),
+        refused.contains("datastore.cfg` is missing, differs from the file that the fleet read last"),
         "{refused}"
     );
     std::fs::copy(a.join("datastore.cfg"), b.join("datastore.cfg")).unwrap();
@@ -346,7 +346,7 @@ fn members_leave_and_the_last_one_works_alone() {
     // Older files would restore deleted records.
     let refused = why(&run(&c, &["fleet", "recover", "--force"], None));
     assert!(
-        refused.contains("datastore.cfg` is missing, or") && refused.contains("--accept-files"),
+        refused.contains("datastore.cfg` is missing, differs") && refused.contains("--accept-files"),
         "{refused}"
     );
     std::fs::copy(b.join("datastore.cfg"), c.join("datastore.cfg")).unwrap();

@@ -92,7 +92,7 @@ fn an_upload_that_is_still_going_on_is_the_reason_that_is_told() {
     let (server, login, main) = server();
     std::fs::create_dir_all(main.join("d/e")).unwrap();
     let upload = begin_upload(&server, &login, "d/e/file", &main.join("d/e"));
-    let told = "an upload into the directory is running";
+    let told = "an upload or a copy into the directory is running";
     let answer = transfer(&server, &login, "MOVE", "d", "there");
     assert_eq!((answer.status, answer.text().contains(told)), (409, true), "{}", answer.text());
     let answer = ask(&server, &login, "DELETE", "d");

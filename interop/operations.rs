@@ -89,7 +89,10 @@ fn offline_waits_for_a_download_and_the_store_can_be_unmounted_then() {
     let output = server.cli_output(&["datastore", "maintenance", "main", "offline", "--wait"], "");
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("waiting for process") && said.contains("1 reads, 0 writes"), "{said}");
+    assert!(
+        said.contains("waiting for process") && said.contains("1 running reads, 0 running writes"),
+        "{said}"
+    );
     assert!(inside().is_empty());
     until("the client has it", &|| curl(&server, &token, "/dav/main/big.bin", &[]).status == 503);
     assert!(slow.wait().unwrap().success(), "who was inside is served to the end");
