@@ -6,11 +6,11 @@ at least once.
 
 The program repeats a call after a broken connection and after the status 503. Every other answer must be right.
 
-A change is acknowledged if its first try succeeds. Then all members must obey it at once. If a try fails, and the next try finds that the change was
-made, no try was acknowledged. Then a member may answer with older facts until its proof expires (docs/fleet.md), so the program waits for that time
-before its checks.
+A change is acknowledged if one of its tries gets the answer of a success. Then all members must obey it at once. If a try broke off, and a later try
+is refused because the earlier try had made the change, the change is not acknowledged. Then a member may answer with older facts until its proof
+expires (docs/fleet.md), so the program waits for that time before its checks.
 
-Prints a line of JSON with the numbers of checked sessions, checked API tokens, successful commands, repeated calls, changes without acknowledgement,
+Prints a line of JSON with the numbers of checked sessions, checked API tokens, successful commands, failed tries, changes without acknowledgement,
 and answers with older facts before the wait.
 """
 
@@ -52,7 +52,7 @@ def repeated(call):
                 raise
         counts["repeated"] += 1
         time.sleep(0.1)
-    raise AssertionError("no answer for 30 s")
+    raise AssertionError("no answer after 300 tries")
 
 
 def login():
@@ -73,7 +73,7 @@ def validated(token):
 
 
 def ended(what, status_now, expected, is_acknowledged):
-    """Checks that no member accepts an ended credential."""
+    """Checks that no asked member accepts an ended credential."""
     began = time.monotonic()
     if not is_acknowledged:
         counts["unacknowledged"] += 1
@@ -87,7 +87,7 @@ def ended(what, status_now, expected, is_acknowledged):
 
 
 def one_session():
-    """Checks that a session is valid on every member, and that the session is valid on no member after its revocation."""
+    """Checks at members that HAProxy chooses that a session is valid, and that it is not valid after its revocation."""
     token, _ = repeated(lambda: login().get_token())
     for _ in range(LOOKS):
         assert validated(token) == 200, "a valid session was refused"
@@ -118,13 +118,13 @@ def status_of(token, secret):
 
 
 def one_token(number):
-    """Checks that an API token is valid on every member, and that the token is valid on no member after its deletion."""
+    """Checks at members that HAProxy chooses that an API token is valid, and that it is not valid after its deletion."""
     owner, name = TOKEN.split("!")[0], f"t{number}"
     tokens = lambda: api(TOKEN, SECRET).access.users(owner).token(name)
 
     def change(call):
-        """Makes a change. Returns the answer and whether the change was acknowledged. It was not if a repeated try was refused because an earlier
-        try may have made the change."""
+        """Makes a change. Returns the answer, and whether the change was acknowledged. It was not acknowledged if a repeated try got 400 or 404: then
+        an earlier try probably made the change."""
         is_repeated = False
 
         def once():

@@ -259,7 +259,12 @@ fn certificates_show_what_a_client_gets_for_a_name() {
     assert!(text.contains("/tls/") && text.contains(" days</span>") && text.contains("ECDSA"), "{text}");
     assert!(!text.contains("default certificate"), "{text}");
     let text = page("unknown.example.com");
-    assert!(text.contains("No certificate has this name, so this is the default certificate."), "{text}");
+    assert!(
+        text.contains(
+            "No certificate was found for this name or address, so this is the default certificate."
+        ),
+        "{text}"
+    );
     let text = page(&"a".repeat(300));
     assert!(text.contains("at most 253 characters"), "{text}");
     // A file that cannot be used is on the page.

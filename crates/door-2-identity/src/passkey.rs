@@ -14,7 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use enfilade_facts::limits::{PASSKEY_DATA_BYTES_MAX, PASSKEY_ID_BYTES_MAX, PASSKEY_KEY_BYTES_MAX};
 use enfilade_facts::tables::{Octets, Passkey};
 
-/// The kinds of keys that a page asks for, as numbers of COSE (RFC 9053): ES256, EdDSA and RS256.
+/// The kinds of keys that a page asks for, as numbers of COSE (RFC 9053, RFC 8812): ES256, EdDSA and RS256.
 pub const PASSKEY_ALGORITHMS: [i32; 3] = [-7, -8, -257];
 
 /// The beginnings of a SubjectPublicKeyInfo, each with the algorithm of its signatures (RFC 5480, RFC 8410, RFC 8017).
@@ -40,7 +40,7 @@ enum KeyForm {
 /// The bits of the flags of an authenticator.
 const USER_PRESENT: u8 = 0x01;
 const HAS_CREDENTIAL: u8 = 0x40;
-/// The length of the digest of the host, of the flags and of the counter.
+/// The length of the digest of the host, the flags and the counter together.
 const HEAD: usize = 37;
 
 /// What the answer of an authenticator must belong to.
@@ -74,11 +74,12 @@ pub struct Assertion {
     pub client_data: Vec<u8>,
     /// `authenticatorData`.
     pub authenticator_data: Vec<u8>,
-    /// The signature of both.
+    /// The signature of `authenticatorData` and of the digest of `clientDataJSON`.
     pub signature: Vec<u8>,
 }
 
-/// The challenge for the second step of a login: a digest of the receipt for the password. So each receipt has one challenge, and nothing is stored.
+/// The challenge that belongs to a secret: at sign-in to the receipt for the password, for a new passkey to the form token of the session. So the
+/// server does not store a challenge before its answer.
 pub fn passkey_challenge(secret: &[u8]) -> [u8; 32] {
     sha256(&[b"challenge for a passkey:", secret].concat())
 }
@@ -97,14 +98,19 @@ pub fn host_of_origin(origin: &str) -> Option<&str> {
     (is_plain && port.bytes().all(|byte| byte.is_ascii_digit())).then_some(host)
 }
 
-/// Checks that the browser made these data for this page (section 7.1, steps 7 to 10, and section 7.2, steps 11 to 14).
+/// Checks that the browser made these data for this page (section 7.1, steps 7 to 9, and section 7.2, steps 11 to 13; also `crossOrigin`).
 fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result<(), &'static str> {
-    let data: serde_json::Value = serde_json::from_slice(data).map_err(|_| "`clientDataJSON` is no JSON")?;
+    let data: serde_json::Value = serde_json::from_slice(data)
+        .map_err(|_| "the data of the browser (`clientDataJSON`) is no JSON: try another browser")?;
     let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let challenge = URL_SAFE_NO_PAD.encode(ceremony.challenge);
     match () {
-        () if text("type") != kind => Err("the browser answered another kind of question"),
-        () if text("challenge") != challenge => Err("the answer belongs to another challenge"),
+        () if text("type") != kind => {
+            Err("the browser answered another kind of question: load the page again, then try again")
+        }
+        () if text("challenge") != challenge => {
+            Err("the answer belongs to another challenge: load the page again, then try again")
+        }
         () if text("origin") != ceremony.origin => Err("the answer belongs to a page of another origin"),
         () if data.get("crossOrigin").and_then(serde_json::Value::as_bool) == Some(true) => {
             Err("the page was in a frame of another site")
@@ -113,9 +119,11 @@ fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result
     }
 }
 
-/// The flags and the counter in the data of an authenticator, after the check of the host.
+/// The flags and the counter in the data of an authenticator. Checks the host, and that the user confirmed.
 fn head(data: &[u8], host: &str) -> Result<(u8, u32), &'static str> {
-    let head: &[u8; HEAD] = data.first_chunk().ok_or("`authenticatorData` is too short")?;
+    let head: &[u8; HEAD] = data
+        .first_chunk()
+        .ok_or("the data of the authenticator (`authenticatorData`) is too short: try another browser")?;
     let [rest @ .., flags, a, b, c, d] = head;
     if rest != &sha256(host.as_bytes()) {
         return Err("the authenticator answered for another host");
@@ -160,10 +168,12 @@ impl NewPasskey {
             && length == (self.id.len() as u16).to_be_bytes()
             && id.starts_with(&self.id);
         if !is_named {
-            return Err("the authenticator made a passkey with another id");
+            return Err(
+                "the id in the data of the authenticator differs from the id that the browser sent: try another browser",
+            );
         }
         let parsed = algorithm(&self.key).and_then(|(kind, key)| ParsedPublicKey::new(kind, key).ok());
-        parsed.ok_or("the kind of key is not supported: expected ES256, EdDSA or RS256")?;
+        parsed.ok_or("the authenticator made a key of a kind that this server does not support (expected ES256, EdDSA or RS256): use another authenticator")?;
         Ok(Passkey {
             id: Octets(self.id),
             key: Octets(self.key),
@@ -196,7 +206,7 @@ impl Assertion {
         UnparsedPublicKey::new(algorithm, key)
             .verify(&signed, &self.signature)
             .map_err(|_| "the signature of the authenticator is wrong")?;
-        // A counter that does not grow belongs to a copy of the authenticator (step 21). 0 means that the authenticator has no counter.
+        // A counter that does not grow is a sign of a copy of the authenticator (step 21). 0 means that the authenticator has no counter.
         match (passkey.counter, counter) {
             (0, 0) => Ok(0),
             (known, counter) if known < counter => Ok(counter),
@@ -277,7 +287,7 @@ mod tests {
                 refused(|new| new.client_data = client_data("webauthn.create", 1, "https://evil.example"), 1),
             ),
             ("no JSON", refused(|new| new.client_data = b"{".to_vec(), 1)),
-            ("another id", refused(|new| new.id = vec![8; 16], 1)),
+            ("differs from the id", refused(|new| new.id = vec![8; 16], 1)),
             (
                 "another host",
                 refused(
@@ -292,7 +302,7 @@ mod tests {
                     1,
                 ),
             ),
-            ("kind of key", refused(|new| new.key = b"\x30\x59\x30\x13".to_vec(), 1)),
+            ("of a kind", refused(|new| new.key = b"\x30\x59\x30\x13".to_vec(), 1)),
             ("too long", refused(|new| new.id = vec![7; 1024], 1)),
             ("no passkey", refused(|new| new.key = Vec::new(), 1)),
             ("too short", refused(|new| new.authenticator_data.truncate(20), 1)),

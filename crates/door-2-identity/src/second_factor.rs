@@ -284,16 +284,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_a_passkey_counts_once_and_only_while_the_passkey_exists() {
-        let passkey = Passkey {
-            id: Octets(vec![1]),
-            key: Octets(vec![2]),
-            host: "localhost".to_owned(),
-            name: "phone".to_owned(),
-            made_at: 0,
-            used_at: 0,
-            counter: 0,
-            answered: Vec::new(),
-        };
+        let passkey = Passkey { id: Octets(vec![1]), ..Passkey::default() };
         let with = |passkeys| SecondFactor { passkeys, ..row(0) };
         let answer = |challenge, counter, now| CodeUse::Passkey {
             id: Octets(vec![1]),

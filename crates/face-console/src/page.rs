@@ -63,7 +63,10 @@ const DONE: [(&str, &str); 16] = [
     ("token-deleted", "The token was deleted. The next request with it is refused."),
     ("link-ended", "The link was ended. The next request with it is refused."),
     ("factor-removed", "The second factor was removed. The password alone is enough again."),
-    ("passkey", "The passkey was added. At the next sign-in, it can take the place of the code."),
+    (
+        "passkey",
+        "The passkey was added. At the next sign-in to the console at this host, it can take the place of the code.",
+    ),
     ("passkey-removed", "The passkey was removed."),
     ("session-ended", "That browser is signed out."),
     ("user", "The user was added."),

@@ -1,4 +1,5 @@
 //! Questions of pages about the certificates of the listener. The answers come from the snapshot with which the running process answers handshakes.
+//! Exception: the names are read from the files, which may have changed since.
 
 /// A certificate that the listener can send.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct SomeCertificates {
 pub struct SentCertificate {
     /// The certificate.
     pub certificate: ServedCertificate,
-    /// Whether the certificate is sent only because no certificate has the name.
+    /// Whether the certificate is sent only because no certificate was found for the name or address.
     pub is_default: bool,
     /// The number of the line in the crt-list, if the certificate is in a crt-list.
     pub line: Option<u32>,
@@ -39,7 +40,7 @@ pub struct SentCertificate {
 
 /// Answers questions about the served certificates. The methods read files, so callers must not call them on a thread for network I/O.
 pub trait ServedCertificates: Send + Sync {
-    /// The `count` certificates after the first `skipped` ones, sorted by the time at which they expire, and `count` problems.
+    /// The `count` certificates after the first `skipped` ones, sorted by the time at which they expire, and at most `count` problems.
     fn some(&self, skipped: usize, count: usize) -> SomeCertificates;
 
     /// The certificate that a client gets when it asks for this server name or IP address.

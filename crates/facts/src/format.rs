@@ -252,16 +252,7 @@ mod tests {
             needed_for(Table::SecondFactors, &to.into_bytes())
         };
         assert_eq!(needed(Vec::new()), 15);
-        let passkey = Passkey {
-            id: Octets(vec![1]),
-            key: Octets(vec![2]),
-            host: "localhost".to_owned(),
-            name: "phone".to_owned(),
-            made_at: 0,
-            used_at: 0,
-            counter: 0,
-            answered: Vec::new(),
-        };
+        let passkey = Passkey { id: Octets(vec![1]), ..Passkey::default() };
         assert_eq!(needed(vec![passkey]), 16);
     }
 

@@ -152,7 +152,8 @@ fixed! {
     pub const RECOVERY_CODE_DIGITS: usize = 16;
     /// How many passkeys a user can have.
     pub const PASSKEYS_MAX: usize = 10;
-    /// How many answers of a passkey the server remembers at the same time. It remembers each for as long as its receipt is valid ([`RECEIPT_SECONDS`]).
+    /// How many answers of a passkey the server remembers at the same time. It remembers each until two minutes after its receipt has expired
+    /// (`RECEIPT_SECONDS`).
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
     /// Longest id of a passkey, in bytes (Web Authentication, level 2, section 4: an id has at most 1,023 bytes).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;

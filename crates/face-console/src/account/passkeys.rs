@@ -28,7 +28,7 @@ pub(super) fn part(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
     html! {
         h3 { "Passkeys" }
         @if passkeys.is_empty() {
-            p.weak { "A passkey takes the place of the code: the browser asks for a fingerprint, a PIN or a security key." }
+            p.weak { "When you sign in to the console at this host, a passkey can take the place of the code: the browser asks for a fingerprint, a PIN or a security key. Applications still ask for a code." }
         } @else {
             div.scroll tabindex="0" {
                 table {
@@ -37,7 +37,7 @@ pub(super) fn part(click: &Click<'_>, passkeys: &[Passkey]) -> Markup {
                 }
             }
         }
-        @if passkeys.len() < PASSKEYS_MAX { (form(click, passkeys)) }
+        @if passkeys.len() < PASSKEYS_MAX { (form(click, passkeys)) } @else { p.weak { "You have " (PASSKEYS_MAX) " passkeys. Remove one to add another." } }
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn add(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let new = new_passkey(&click.form);
     if new.id.is_empty() {
         return Err(said(
-            "the browser sent no passkey: it needs scripts, a page with https, and a host name instead of an IP address",
+            "the browser sent no passkey. Passkeys need a browser that supports them, scripts, https, and a host name instead of an IP address",
         ));
     }
     let origin = origin(&click.head).unwrap_or_default().to_owned();

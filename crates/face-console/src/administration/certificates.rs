@@ -76,7 +76,7 @@ fn answer(name: &str, sent: &Result<SentCertificate, String>, now: i64) -> Marku
                         p {
                             "A client that asks for " strong { (name) } " gets the certificate "
                             code { (certificate.file) } "."
-                            @if *is_default { " No certificate has this name, so this is the default certificate." }
+                            @if *is_default { " No certificate was found for this name or address, so this is the default certificate." }
                         }
                         dl.pair {
                             dt { "Expires" } dd { (time(certificate.not_after)) " " (left(certificate, now)) }
@@ -146,10 +146,14 @@ fn names(certificate: &ServedCertificate) -> Markup {
 /// The time until the certificate expires.
 fn left(certificate: &ServedCertificate, now: i64) -> Markup {
     let left = certificate.not_after - now;
-    let days = left / DAY;
+    let text = match left / DAY {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
     html! {
         @if left < 0 { span.badge.bad { "expired" } }
-        @else if left < SOON { span.badge.warn { (days) " days" } }
-        @else { span.badge.good { (days) " days" } }
+        @else if left < SOON { span.badge.warn { (text) } }
+        @else { span.badge.good { (text) } }
     }
 }

@@ -13,11 +13,7 @@ use maud::html;
 
 /// The main figures.
 const FIGURES: [Figure; 6] = [
-    Figure {
-        label: "Answered requests in a minute",
-        of: |minute| minute.requests,
-        shown: |count| count.to_string(),
-    },
+    Figure { label: "Requests in a minute", of: |minute| minute.requests, shown: |count| count.to_string() },
     Figure { label: "Refused in a minute", of: |minute| minute.refused, shown: |count| count.to_string() },
     Figure { label: "Answers 5xx in a minute", of: |minute| minute.failed, shown: |count| count.to_string() },
     Figure { label: "Open connections", of: |minute| minute.connections, shown: |count| count.to_string() },
@@ -103,7 +99,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             says: match not_shown {
                 0 => "every name that was read can be shown".to_owned(),
                 some => {
-                    format!("{some} names cannot be in a URL, and are not shown; rename them on the server")
+                    format!("names that cannot be in a URL were left out of listings ({some} times since the start); `enfilade doctor` names an example: rename it")
                 }
             },
         },

@@ -25,7 +25,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
         } }
         div.card.scroll tabindex="0" {
             @if keys.is_empty() {
-                (empty(Icon::Key, "No keys", &html! { "Without keys, nobody can sign in. Make keys with " code { "enfilade keys init" } "." }))
+                (empty(Icon::Key, "No keys", &html! { "Without keys, the server accepts and issues no session tokens, and nobody with a second factor can sign in. Restore the directory of the keys from the backup. Only if the keys are lost or were never made, run " code { "enfilade keys init" } "." }))
             } @else {
                 table {
                     thead { tr { th.number scope="col" { "Key" } th scope="col" { "Use" } th scope="col" { "Since" } th scope="col" { "Needed" } } }
@@ -55,6 +55,6 @@ fn needed(key: &KeySummary, now: i64) -> Markup {
         (KeyUse::Staged, _) => html! { "signs after the next rotation" },
         (KeyUse::Primary, _) => html! { "signs now" },
         (KeyUse::Secondary, Some(until)) if now < until => html! { "until " (time(until)) },
-        (KeyUse::Secondary, _) => html! { "no unexpired token needs the key" },
+        (KeyUse::Secondary, _) => html! { "not needed any more" },
     }
 }

@@ -29,9 +29,9 @@ function sendPasskey(form, fields) {
   form.submit();
 }
 
-function passkeyProblem(form, error) {
+function passkeyProblem(form, error, words) {
   const shown = form.querySelector("[data-passkey-problem]");
-  shown.textContent = error.name === "NotAllowedError" ? "The passkey was not used. Try again, or use a code." : `The browser cannot use a passkey here: ${error.message}`;
+  shown.textContent = words[error.name] ?? `The browser cannot use a passkey here: ${error.message}`;
   shown.hidden = false;
 }
 
@@ -43,7 +43,7 @@ for (const button of document.querySelectorAll("button[data-passkey=use]")) {
       const publicKey = { challenge: bytesOf(button.dataset.challenge), allowCredentials: known(button), userVerification: "preferred" };
       const { rawId, response } = await navigator.credentials.get({ publicKey });
       sendPasskey(button.form, { passkey: rawId, "client-data": response.clientDataJSON, "authenticator-data": response.authenticatorData, signature: response.signature });
-    } catch (error) { passkeyProblem(button.form, error); }
+    } catch (error) { passkeyProblem(button.form, error, { NotAllowedError: "The passkey was not used. Try again, or use a code." }); }
   });
 }
 
@@ -64,7 +64,9 @@ for (const form of document.querySelectorAll("form[data-passkey=make]")) {
       };
       const { rawId, response } = await navigator.credentials.create({ publicKey });
       sendPasskey(form, { passkey: rawId, key: response.getPublicKey(), "client-data": response.clientDataJSON, "authenticator-data": response.getAuthenticatorData() });
-    } catch (error) { passkeyProblem(form, error); }
+    } catch (error) {
+      passkeyProblem(form, error, { NotAllowedError: "No passkey was made. Try again.", InvalidStateError: "This device already has a passkey for this account." });
+    }
   });
 }
 

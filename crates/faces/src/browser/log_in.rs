@@ -1,5 +1,6 @@
 //! Checks the name, the password and the code that a person entered in the form for signing in. A program can send all three at once. A person sends
-//! the password first, and gets a receipt for the password if the account needs a code. The second form sends the receipt and the code.
+//! the password first, and gets a receipt for the password if the account needs a code. The second form sends the receipt, and the code or
+//! the answer of a passkey.
 
 use super::{change, is_unauthorized, parameter, passkeys};
 use crate::connection::Connection;
@@ -14,7 +15,7 @@ use std::net::IpAddr;
 
 /// The result of a form for signing in.
 pub enum Attempt {
-    /// The password is right, and also the code if the account needs one.
+    /// The password is right, and also the code or the passkey if the account needs one.
     Complete(Box<Arrival>),
     /// The password is right, and the account needs a code. The text is the receipt for the password. The receipt is a secret: for five minutes, a
     /// form with the receipt needs no password.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The number of minutes that are kept.
 pub const HISTORY_MINUTES: usize = 180;
-/// The class of the statuses with which the server reports failures of its own.
+/// The class of the statuses from 500 to 599.
 const FAILED: &str = "5xx";
 
 /// The figures of about one minute.
@@ -15,9 +15,9 @@ const FAILED: &str = "5xx";
 pub struct Minute {
     /// The end of the minute, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The number of ended requests, with those that the client ended before the answer.
+    /// The number of ended requests, including those that the client ended before the answer.
     pub requests: u64,
-    /// The number of requests that a door refused, or that were invalid.
+    /// The number of requests with the code of a refusal, by a door or by a face.
     pub refused: u64,
     /// The number of answers with a status of 500 or more.
     pub failed: u64,

@@ -1,7 +1,7 @@
 //! The newest refusals, for the page "Refusals" of the console. The request log has more: up to `[limits] refusals_logged_per_second` in each second.
 
 use super::Metrics;
-use enfilade_facts::vocabulary::Word;
+use enfilade_facts::vocabulary::shortened;
 use enfilade_passage::Event;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -32,13 +32,13 @@ impl Metrics {
             id: event.id,
             peer: event.peer.clone(),
             face: event.face,
-            verb: cut(&event.verb).into(),
-            authid: Word::from(cut(&event.authid)),
-            datastore: cut(&event.datastore).to_owned(),
-            path: cut(&event.path).to_owned(),
+            verb: shortened(&event.verb, TEXT_MAX).into(),
+            authid: shortened(&event.authid, TEXT_MAX).into(),
+            datastore: shortened(&event.datastore, TEXT_MAX).into_owned(),
+            path: shortened(&event.path, TEXT_MAX).into_owned(),
             door: event.door,
             code: event.code,
-            reason: cut(&event.reason).to_owned(),
+            reason: shortened(&event.reason, TEXT_MAX).into_owned(),
             status: event.status,
             is_failed_login: event.is_failed_login,
             ..Event::default()
@@ -73,12 +73,6 @@ impl Metrics {
     }
 }
 
-/// The beginning of a text, at most `TEXT_MAX` bytes.
-fn cut(text: &str) -> &str {
-    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +99,6 @@ mod tests {
         let metrics = Metrics::default();
         metrics.keep(&refusal("access", &format!("/{}", "ä".repeat(TEXT_MAX))), 1);
         let path = metrics.recent_refusals().remove(0).event.path;
-        assert!(path.len() <= TEXT_MAX && path.starts_with("/ää"), "{path}");
+        assert!(path.len() <= TEXT_MAX + '…'.len_utf8() && path.starts_with("/ää"), "{path}");
     }
 }

@@ -36,7 +36,7 @@ impl TryFrom<String> for SealedSecret {
 }
 
 /// Bytes that a dump shows as hexadecimal digits.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Octets(pub Vec<u8>);
 
@@ -61,7 +61,7 @@ impl TryFrom<String> for Octets {
 }
 
 /// A passkey: a key pair in an authenticator of the user (Web Authentication, level 2). The server stores the public key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passkey {
     /// The id that the authenticator gave the passkey.
     pub id: Octets,
@@ -86,7 +86,8 @@ pub struct Passkey {
 pub struct AnsweredChallenge {
     /// The challenge.
     pub challenge: SecretDigest,
-    /// Until when the server must remember the challenge, in seconds since the epoch. After this time, the receipt of the challenge has expired.
+    /// When the receipt of the challenge expires, in seconds since the epoch. The server remembers the challenge for two minutes longer, because
+    /// clocks differ.
     pub until: i64,
 }
 

@@ -374,13 +374,9 @@ mod tests {
         let with = |passkeys: &[(u8, u32)]| {
             let passkey = |(id, counter): &(u8, u32)| Passkey {
                 id: Octets(vec![*id]),
-                key: Octets(vec![1]),
-                host: String::new(),
-                name: String::new(),
-                made_at: 1,
                 used_at: i64::from(*counter),
                 counter: *counter,
-                answered: Vec::new(),
+                ..Passkey::default()
             };
             SecondFactor { passkeys: passkeys.iter().map(passkey).collect(), ..one.clone() }
         };

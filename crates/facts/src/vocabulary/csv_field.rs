@@ -1,6 +1,7 @@
 //! Fields of CSV files.
 
-/// A CSV field (RFC 4180 §2). A field that a spreadsheet would read as a formula begins with an apostrophe. People choose the names of users and files.
+/// A CSV field (RFC 4180 §2). If a spreadsheet would read the field as a formula, the result has an apostrophe in front. People choose the names of
+/// users and files, so a name can be a formula.
 pub fn csv_field(field: &str) -> String {
     let is_formula = field.starts_with(['=', '+', '-', '@', '\t']);
     let is_plain = !is_formula && !field.contains([',', '"', '\r', '\n']);
