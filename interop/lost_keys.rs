@@ -116,7 +116,7 @@ fn lost_keys_of_sessions_are_told() {
     std::fs::remove_dir_all(server.data().join("keys/tickets")).unwrap();
     assert!(!server.log().contains("are missing"), "{}", server.log());
     server.kill_and_restart();
-    for said in ["which ends every session", "every client does one full handshake"] {
+    for said in ["which ends all sessions except those of browsers", "every client does one full handshake"] {
         until("it is logged", &server, || server.log().contains(said));
     }
     let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();

@@ -96,8 +96,8 @@ fn server() -> Server {
     server
 }
 
-/// The number of parts in which times are compared. Both requests of a part are measured in the same period, because a slow minute of the machine
-/// must affect both.
+/// The times are divided into this number of parts, or slightly more, and compared part by part. The times of one part are from the same period,
+/// because a slow minute of the machine must affect both kinds of requests.
 const PARTS: usize = 30;
 
 /// Student's t for the differences of two sets of times that were measured alternately. Each difference is between the faster halves of one part of

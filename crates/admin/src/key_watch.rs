@@ -7,7 +7,7 @@ use enfilade_sources::files::fernet_keys::{FernetKey, Found};
 use std::io;
 use std::path::{Path, PathBuf};
 
-const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost, run `enfilade keys init`, which makes new keys and ends all sessions";
+const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost, run `enfilade keys init`, which makes new keys and ends all sessions except those of browsers";
 
 /// The keys of a server and their state.
 pub struct KeyWatch {

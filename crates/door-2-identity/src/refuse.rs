@@ -266,7 +266,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
     RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable the project or domain, or assign a role (`enfilade role assign`)"),
     RefusalRow::new("ID20", Fault::Client, "a new credential or session cannot have more rights or a longer lifetime than the credential or session with which it is requested", "log in with a password, or request fewer rights or a shorter lifetime"),
-    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions, only if the keys are lost or were never created"),
+    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions except those of browsers, only if the keys are lost or were never created"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "create a token for the certificate with `enfilade token create --certificate FILE`"),
     RefusalRow::new("ID24", Fault::Client, "the signature was not made with the EC2 key of the request, or the key does not exist", "check access key, secret and clock of the client"),

@@ -199,7 +199,8 @@ impl AccessCheck<'_> {
         match (visible, ask.wanted) {
             (true, Wanted::Delete { .. }) => {
                 let decided_by = format!(
-                    "{decided_by}; also, the user does not have delete-child on the parent directory"
+                    "{decided_by}; also, the parent directory does not allow it: the user does not have delete-child there, or its sticky bit forbids it, \
+                     or the roles on the target do not grant delete"
                 );
                 Refusal::NotGranted { path, missing, decided_by }
             }

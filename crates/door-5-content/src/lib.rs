@@ -1,4 +1,5 @@
-//! Door 5 reads and writes the files of datastores, only with a permit of door 4.
+//! Door 5 reads and writes the files of datastores. For a client it acts only with a permit of door 4. Some functions for the operator's commands and
+//! for tasks of the server itself need no permit, such as [`set_acl_as_operator`].
 //!
 //! Unlike the crates of the other doors, this crate has no `ask.rs` and no `open.rs`, because it decides nothing. A caller passes a permit of door 4,
 //! and this crate acts on the descriptor for which that permit was granted (invariant S5). Every function that gets a permit first checks that the

@@ -50,7 +50,7 @@ fn own(home: &Home) -> anyhow::Result<Ledger> {
     let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
         .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
     let data = home.data.clone();
-    // If the operations of other servers cannot be read, clients do not see these operations. The command line shows the error.
+    // If the file of one server cannot be read, clients see no operations at all, not even those of this server. The command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
     Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).with_processes(everybody))
 }

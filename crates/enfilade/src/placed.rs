@@ -103,7 +103,7 @@ pub(crate) fn unused(
     unused
 }
 
-/// A warning about users with a second factor in Proxmox. This server does not check second factors. `items` contains the users that have a password
+/// A warning about users with a second factor in Proxmox. This server does not check the second factors of Proxmox. `items` contains the users that have a password
 /// on this server.
 fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
     let has_password = |name: &str| {
@@ -114,8 +114,8 @@ fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option
         return None;
     }
     let (alone, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| has_password(name));
-    let alone =
-        (!alone.is_empty()).then(|| format!("the password alone is enough for {}", output::some(&alone)));
+    let alone = (!alone.is_empty())
+        .then(|| format!("{} can log in without the second factor of Proxmox", output::some(&alone)));
     let others = match (others.is_empty(), &alone) {
         (true, _) => None,
         (false, None) => Some(format!("`{command}` gives these users no password, and shows the next step")),
@@ -150,10 +150,10 @@ mod tests {
             says(&[]),
             format!("{begin}`import` gives these users no password, and shows the next step")
         );
-        let one = "the password alone is enough for bob@pbs; `import` gives the other users no password, and shows the next step";
+        let one = "bob@pbs can log in without the second factor of Proxmox; `import` gives the other users no password, and shows the next step";
         assert_eq!(says(&[here("bob@pbs")]), format!("{begin}{one}"));
         let both = says(&[here("ann@pbs"), here("bob@pbs")]);
-        assert_eq!(both, format!("{begin}the password alone is enough for ann@pbs, bob@pbs"));
+        assert_eq!(both, format!("{begin}ann@pbs, bob@pbs can log in without the second factor of Proxmox"));
         assert_eq!(without_factor(&[], &[], "import"), None);
     }
 

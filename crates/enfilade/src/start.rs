@@ -27,7 +27,7 @@ const CLOSE_TRIES: u32 = 25;
 ///
 /// `config` includes the addresses of the command line.
 pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
-    let (mut tries, mut limits) = (0, None);
+    let (mut tries, mut announced, mut limits) = (0, 0, None);
     loop {
         let opened = try_to_open(installation, config, &mut limits, tries == 0);
         let why = match (opened, &limits) {
@@ -43,9 +43,11 @@ pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow:
         if most <= tries {
             return Err(why);
         }
-        if tries == 0 {
-            let seconds = TRY_AGAIN.as_millis() * u128::from(most) / 1000;
-            say(&format!("this server waits for at most {seconds} s: {why}"));
+        // The reason, and with it the limit, can change: the other process first opens the store, then upgrades it.
+        if announced < most {
+            let seconds = TRY_AGAIN.as_millis() * u128::from(most - tries) / 1000;
+            say(&format!("this server waits, and tries again for {seconds} s: {why}"));
+            announced = most;
         }
         tries += 1;
         std::thread::park_timeout(TRY_AGAIN);

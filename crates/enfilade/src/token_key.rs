@@ -82,7 +82,7 @@ pub(crate) fn lost_sessions(directory: &Path) -> String {
     format!(
         "the keys of sessions in `{}` are missing, but this data directory has issued sessions. A server that starts without these keys neither accepts \
         nor issues sessions. A running server uses the last keys until `[facts] stale_limit` is over. Restore `keys/` from the backup; only if \
-        the keys are lost, run `enfilade keys init`, which ends every session",
+        the keys are lost, run `enfilade keys init`, which ends all sessions except those of browsers",
         directory.display()
     )
 }

@@ -50,8 +50,10 @@ pub const ROUTES: [Route; 6] = [
         .only("OPTIONS, PROPFIND")
         .says("WebDAV: the collection above `/dav`"),
     Route::own("*", options_of_server).says("OPTIONS of the whole server"),
-    Route::public("/page.css", style).says("Style of the page for browsers"),
-    Route::public("/page.js", script).says("Script of the page for browsers"),
+    Route::public("/page.css", style)
+        .says("Style of the pages that show directories below `/dav/` in a browser"),
+    Route::public("/page.js", script)
+        .says("Script of the pages that show directories below `/dav/` in a browser"),
 ];
 
 fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {

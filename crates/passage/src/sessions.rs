@@ -137,7 +137,8 @@ impl House {
                 Ok(session) => {
                     let second = session.claim.issued_at;
                     // Another member of the fleet may not know the horizon of this view yet. That member would refuse the session. So this process
-                    // commits a change that writes nothing: the commit waits until all members know the earlier change, which moved the horizon.
+                    // commits a change of the horizon, too: the commit waits until all members know it and all earlier changes. If the horizon is already
+                    // a minute after now, the change writes nothing, and the commit still waits.
                     if self.issues_until.load(Ordering::Relaxed) < second {
                         self.move_horizon(now, second).await?;
                     }

@@ -36,6 +36,9 @@ cargo xtask scoreboard           # writes this page from the records
   floor, and is not shown.
 - \"p99\" is the latency that 99 % of n requests do not exceed, \"max\" is the longest of the n latencies. A latency \"at planned times\" counts from the
   time at which the request should begin, also if the server is late.
+- \"First touch\" is the first listing after a start with an empty page cache, so names and ACLs are read from the disk.
+- \"Rebuilt\" is a part of Proxmox Backup Server that was rebuilt from descriptions (`bench/peers`), and \"the original\" is Proxmox Backup Server
+  itself, measured on another machine. \"Without a cache\" is the version before 4.1.6, which hashes the secret of a token in each request.
 - \"Holds in\" counts all usable records of the benchmark, also older ones.
 - Older records have no intervals and no numbers of samples (`–`). Each record says what else it lacks.
 
@@ -54,8 +57,11 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
     for record in &newest {
         let bench = record.bench();
         let name = record.size().map_or(bench.to_owned(), |size| format!("{bench}-{size}"));
-        let goals = ordered(record.goals());
         let _ = writeln!(page, "\n## `{name}`\n");
+        if let Some(size) = size_of(goals, bench) {
+            let _ = writeln!(page, "The size is {size}.\n");
+        }
+        let goals = ordered(record.goals());
         if !goals.is_empty() {
             let _ = writeln!(page, "![goals of {name}](benchmarks/{name}.svg)\n");
             page.push_str("| goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|\n");
@@ -72,6 +78,12 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
     unused(&mut page, records);
     files.push((PAGE.to_owned(), page));
     files
+}
+
+/// The meaning of the sizes of a benchmark, from the table in `bench/GOALS.md`.
+fn size_of<'t>(goals: &'t str, bench: &str) -> Option<&'t str> {
+    let table = goals.split_once("\n## Sizes\n")?.1.split("\n## ").next()?;
+    table.lines().find_map(|line| line.strip_prefix(&format!("| {bench} | "))?.strip_suffix(" |"))
 }
 
 /// The records that the page may use.
@@ -345,12 +357,13 @@ mod tests {
 
     #[test]
     fn a_goal_without_a_record_is_named() {
-        let goals = "x\n## Goals\n\n| benchmark | id | at most | value | workload |\n|---|---|---|---|---|\n\
+        let goals = "x\n## Sizes\n\n| benchmark | size |\n|---|---|\n| try | the number of files |\n\n## Goals\n\n| benchmark | id | at most | value | workload |\n|---|---|---|---|---|\n\
                      | try | `one` | 1 times | a cost | work |\n| try | `new` | 1/2 times | another cost | work |\n\n## Goals that were removed\n\n\
                      | `old` | `try` | abc | x | y |\n";
         let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
         let page = written(&records, goals, &[]).pop().map(|(_, text)| text).unwrap();
         assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
+        assert!(page.contains("## `try`\n\nThe size is the number of files.\n"), "{page}");
         assert!(
             page.contains("1 goal has no value in the newest record")
                 && !page.contains("| `try` | `one`: a cost")

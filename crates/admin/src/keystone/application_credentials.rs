@@ -194,8 +194,8 @@ pub fn application_credentials_of(
     })?
 }
 
-/// Deletes an application credential and everything that it created. Sessions of the deleted credentials, trusts and keys are refused from the next
-/// request on.
+/// Deletes an application credential, and the application credentials, trusts and EC2 keys that were created with it. Sessions of the deleted
+/// credentials, trusts and keys are refused from the next request on.
 ///
 /// # Errors
 /// When the owner has no application credential with that id, or the facts cannot be changed.

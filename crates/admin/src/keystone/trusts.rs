@@ -41,7 +41,7 @@ pub struct NewTrust {
 /// When the trust lends no role, or a role that the trustor does not have; when the creator or the parent trust does not allow the new trust; when a
 /// user, the project or the parent trust does not exist, or the facts cannot be changed.
 pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
-    let what = format!("trust create for {} by {}", new.trustee, new.trustor);
+    let what = format!("trust create: trustor {}, trustee {}", new.trustor, new.trustee);
     let ((id, trust), at) = ctx.commit(&what, |view, change| {
         let held = enfilade_identity::roles_of(view, &new.trustor, &new.project, None)?;
         // Only roles of the trustor are searched, so that the response does not show which other roles exist.

@@ -71,8 +71,9 @@ impl OfFleet {
             && !is_asked
         {
             bail!(
-                "another member obtained the certificate for other names ({}), or from another authority, less than a day ago. Set `[tls] acme` and \
-                 `acme_directory` to the same values on all members; after a change, send SIGHUP to one of them",
+                "less than a day ago, a member of the fleet (perhaps this one, with its earlier settings) obtained the certificate for other names ({}), \
+                 or from another authority. Set `[tls] acme` and `acme_directory` to the same values on all members; after a change, send SIGHUP to one \
+                 of them",
                 found.names.join(" ")
             );
         }

@@ -31,7 +31,7 @@ pub(super) fn run(
     let (joined, key) = join(files, given)?;
     let name = match name {
         Some(name) => name,
-        None => name_of(Path::new(&joined.file))?,
+        None => name_of(&joined.file)?,
     };
     let place = place_of(certificates, &name)?;
     let replaces = place.exists();
@@ -92,7 +92,7 @@ pub(super) fn to_fleet(
     let (joined, key) = join(files, given)?;
     let name = match name {
         Some(name) => name,
-        None => name_of(Path::new(&joined.file))?,
+        None => name_of(&joined.file)?,
     };
     let replaced =
         fleet::add(&fleet, &name, joined.pem.as_bytes(), |place| refuse_others(place, &joined.leaf))?;
@@ -230,11 +230,14 @@ fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -
 }
 
 /// The file name of the bundle: the name of the file with the certificate. An extension such as `.crt` or `.pfx` is replaced by `.pem`.
-fn name_of(file: &Path) -> anyhow::Result<String> {
+fn name_of(shown: &str) -> anyhow::Result<String> {
+    let file = Path::new(shown);
+    // `shown` contains U+FFFD in the place of bytes that are not UTF-8.
     let name = file
         .file_name()
         .and_then(|name| name.to_str())
-        .context("the file's name is not UTF-8; give --name")?;
+        .filter(|name| !name.contains(char::REPLACEMENT_CHARACTER))
+        .with_context(|| format!("the name of `{shown}` is not UTF-8; give the bundle a name with --name"))?;
     let extension =
         file.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
     let is_form = matches!(extension.as_str(), "crt" | "cer" | "cert" | "der" | "p12" | "pfx" | "key");
@@ -278,7 +281,7 @@ mod tests {
             ("fullchain.pem", "fullchain.pem"),
             ("nas.cert", "nas.pem"),
         ] {
-            assert_eq!(name_of(Path::new(file)).unwrap(), expected, "{file}");
+            assert_eq!(name_of(file).unwrap(), expected, "{file}");
         }
     }
 }
