@@ -162,7 +162,7 @@ fn a_server_obtains_its_certificate() {
         metrics(&server).lines().any(|line| line.starts_with(&begin))
     };
 
-    // HTTP-01 fails, then TLS-ALPN-01 fails, because both ports are closed.
+    // HTTP-01 fails, then TLS-ALPN-01 fails, because both relays close each connection.
     until("a failure", &server, || count(failure) == 1);
     until("the metric", &server, || has_metric(&server, "enfilade_acme_failed 1"));
     assert!(has_time("next_attempt") && !has_time("obtained"), "{}", metrics(&server));

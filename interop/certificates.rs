@@ -416,9 +416,13 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     assert!(shaken > changes, "{shaken} handshakes");
     // The memory of old certificate sets is freed.
     let (rate, end) = (shaken as f64 / began.elapsed().as_secs_f64(), resident(server.pid()));
-    assert!(end < half + half / 5 + 4096, "{half} KiB in the middle, {end} KiB at the end");
+    assert!(
+        end < half + half / 5 + 4096,
+        "memory of the server: {half} KiB after half of the changes, {end} KiB at the end"
+    );
     println!(
-        "{changes} changes, {shaken} handshakes ({rate:.0}/s), 0 failed, 0 with another certificate; {half} KiB in the middle, {end} KiB at the end"
+        "{changes} changes, {shaken} handshakes ({rate:.0}/s), 0 failed, 0 with another certificate; memory of the server: {half} KiB after half of the changes, \
+         {end} KiB at the end"
     );
 }
 

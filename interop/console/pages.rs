@@ -250,6 +250,16 @@ fn administrators_do_what_the_command_line_does_and_nobody_else_does() {
 }
 
 #[test]
+fn roles_of_a_user_are_not_shown_without_the_privilege_for_roles() {
+    let server = world();
+    server.cli(&["role", "assign", "--path", "/access/users", "--auth-id", "bob@local", "Audit"]);
+    let page = |user: &str| signed_in(&server, user).open("/console/users?user=eve%40local").text();
+    let (of_root, of_bob) = (page("root"), page("bob"));
+    assert!(of_root.contains("<dt>Groups</dt>") && !of_root.contains("You may not see roles"), "{of_root}");
+    assert!(of_bob.contains("You may not see roles") && !of_bob.contains("<dt>Groups</dt>"), "{of_bob}");
+}
+
+#[test]
 fn certificates_show_what_a_client_gets_for_a_name() {
     let server = world();
     let root = signed_in(&server, "root");

@@ -47,6 +47,8 @@ struct Permission {
     /// The expected status after the revocation.
     refusal: u16,
     state: AtomicU8,
+    /// When the revocation was acknowledged, in milliseconds since the beginning of the run.
+    taken: AtomicU64,
 }
 
 /// The ways to revoke a permission.
@@ -85,6 +87,7 @@ struct Run {
     places: Vec<Mutex<PathBuf>>,
     permissions: Mutex<Vec<Arc<Permission>>>,
     counts: Counts,
+    began: Instant,
     ends: Instant,
     /// Whether a check failed. A failed check ends the run.
     has_failed: AtomicBool,
@@ -99,6 +102,11 @@ impl Run {
         let log = std::fs::read_to_string(place).unwrap_or_default();
         let refusals: Vec<&str> = log.lines().filter(|line| line.contains("\"refuse\"")).collect();
         refusals[refusals.len().saturating_sub(40)..].join("\n")
+    }
+
+    /// The time since the beginning of the run, in milliseconds.
+    fn millis(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
     }
 
     fn is_over(&self) -> bool {
@@ -146,8 +154,10 @@ fn check(run: &Run, member: usize) {
             Some((200, _)) => {
                 assert!(
                     before != TAKEN || after != TAKEN,
-                    "stale: member {member} granted {id} {}",
-                    permission.path
+                    "stale: member {member} granted {id} {}; the revocation was acknowledged {} ms after the beginning, and now are {} ms",
+                    permission.path,
+                    permission.taken.load(Ordering::SeqCst),
+                    run.millis()
                 );
                 run.counts.granted.fetch_add(1, Ordering::Relaxed);
             }
@@ -209,7 +219,8 @@ impl Writer<'_> {
         Some(format!("{}:{}", made["tokenid"].as_str().unwrap(), made["value"].as_str().unwrap()))
     }
 
-    /// Issues or ends a session at a random member. Tries again until this succeeds. Returns `None` if the run ends earlier.
+    /// Issues or ends a session at a random member. Tries again until this succeeds. Returns `None` if the run ends earlier, or if an earlier try may
+    /// have ended the session already: then no member has acknowledged the end of the session.
     fn session(&mut self, method: &str, subject: Option<&str>) -> Option<String> {
         let parent = &self.run.session;
         let subject = subject.map(|subject| format!("\r\nX-Subject-Token: {subject}")).unwrap_or_default();
@@ -226,8 +237,10 @@ impl Writer<'_> {
             let nth = self.random.below(self.clients.len() as u64) as usize;
             match self.clients[nth].ask(method, "/v3/auth/tokens", &credential, &body) {
                 Some((201 | 204, text)) => return Some(text),
-                // An earlier try has ended the session.
-                Some((404, _)) if method == "DELETE" && is_in_doubt => return Some(String::new()),
+                Some((404, _)) if method == "DELETE" && is_in_doubt => {
+                    self.run.counts.in_doubt.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
                 Some((503, _)) | None => is_in_doubt = true,
                 Some((status, text)) => panic!(
                     "member {nth}: {method} of a session: {status} {text}\n{}",
@@ -264,8 +277,8 @@ impl Writer<'_> {
                 (path, used) = ("/v3/auth/projects", self.session("POST", None)?);
             }
         }
-        let state = AtomicU8::new(GIVEN);
-        let permission = Arc::new(Permission { login: used, path: path.to_owned(), refusal, state });
+        let (state, taken) = (AtomicU8::new(GIVEN), AtomicU64::new(0));
+        let permission = Arc::new(Permission { login: used, path: path.to_owned(), refusal, state, taken });
         self.run.permissions.lock().unwrap().push(Arc::clone(&permission));
         std::thread::sleep(Duration::from_millis(self.random.below(40)));
         permission.state.store(IN_DOUBT, Ordering::SeqCst);
@@ -276,6 +289,7 @@ impl Writer<'_> {
             Kind::User => self.change("DELETE", &format!("users/{user}"), "")?,
             Kind::Session => self.session("DELETE", Some(&permission.login)).map(Value::from)?,
         };
+        permission.taken.store(self.run.millis(), Ordering::SeqCst);
         permission.state.store(TAKEN, Ordering::SeqCst);
         self.run.counts.taken.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(self.random.below(40)));
@@ -508,6 +522,7 @@ fn no_member_grants_what_was_revoked_while_everything_fails() {
         places: servers.iter().map(|server| Mutex::new(server.data())).collect(),
         permissions: Mutex::default(),
         counts: Counts::default(),
+        began: Instant::now(),
         ends: Instant::now() + Duration::from_secs(seconds),
         has_failed: AtomicBool::new(false),
     };

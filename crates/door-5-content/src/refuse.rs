@@ -128,8 +128,9 @@ pub enum Refusal {
     /// A condition of the request was true when the request came, but was no longer true just before the change. Also used if an upload in pieces
     /// gets more bytes than its record announced.
     #[error(
-        "a condition of the request (If, If-Match or If-None-Match) is no longer true: the resource or its locks \
-            changed during the request; read the resource again and repeat the request"
+        "a condition of the request (If, If-Match, If-None-Match or If-Unmodified-Since) is no longer true: the resource or its locks \
+            changed during the request; read the resource again and repeat the request. An upload in pieces is refused if it has more bytes \
+            than announced; begin this upload again"
     )]
     Unmet,
     /// A COPY or MOVE took place, was refused afterwards, and could not be undone.
@@ -189,7 +190,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself", "give the datastore another directory"),
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when the upload or copy has ended"),
-    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
+    RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`, `If-Unmodified-Since`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
     RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log contains the path of the result, and the path of the replaced resource if it still exists; check both by hand"),
     RefusalRow::new("CT28", Fault::Operator, "the server can open the datastore's directory only after a restart", "restart the server: it can open only directories that it knew at its start, and those in `[datastores] roots`"),
 ];

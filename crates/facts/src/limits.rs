@@ -155,7 +155,7 @@ fixed! {
     /// How many answers of a passkey the server remembers at the same time. It remembers each until two minutes after its receipt has expired
     /// (`RECEIPT_SECONDS`).
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
-    /// Longest id of a passkey, in bytes (Web Authentication, level 2, section 4: an id has at most 1,023 bytes).
+    /// Longest id of a passkey, in bytes (Web Authentication, level 3, section 7.1: a server refuses longer ids).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
     /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550.
     pub const PASSKEY_KEY_BYTES_MAX: usize = 600;

@@ -1,4 +1,4 @@
-//! The copy of the source tree that contains all mutants, and its test programs.
+//! The copy of the source tree that contains all mutants that can be built together, and its test programs.
 
 use super::list::{Genre, Mutant, PACKAGES};
 use super::results::{Found, Outcome, Results};

@@ -210,7 +210,7 @@ fn create_for_project(
 }
 
 /// Refuses a role that the owner of a new application credential does not have on its project. Also refuses an owner without any role on the project.
-/// In both cases, each login with the credential would be refused.
+/// In both cases, no session could be issued for the credential.
 fn require_held(
     held: &[(RoleId, String)],
     wanted: &[String],
@@ -220,7 +220,7 @@ fn require_held(
     if held.is_empty() && wanted.is_empty() {
         let (owner, project) = (output::word(&owner.to_string()), output::word(project));
         bail!(
-            "{owner} has no role on project {project}, so every login with the token would be refused; assign a role first with `enfilade role assign --project {project} --auth-id {owner} ROLE`"
+            "{owner} has no role on project {project}, so the token would have no rights, and no session could be issued for it; assign a role first with `enfilade role assign --project {project} --auth-id {owner} ROLE`"
         );
     }
     let is_held = |role: &&String| held.iter().any(|(id, name)| name == *role || id.to_string() == **role);

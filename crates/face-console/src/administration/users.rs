@@ -109,8 +109,8 @@ fn list(click: &mut Click<'_>, users: &[UserSummary]) -> Answer {
 
 /// The tokens, roles and other records that belong to a user.
 struct Belongings {
-    groups: Vec<GroupSummary>,
-    roles: Vec<AssignmentSummary>,
+    /// The groups and roles, if the visitor may see roles.
+    rights: Option<(Vec<GroupSummary>, Vec<AssignmentSummary>)>,
     tokens: Vec<TokenSummary>,
     factor: Option<SecondFactorState>,
 }
@@ -127,7 +127,7 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
             let tokens = enfilade_admin::list_tokens(source, Some(&userid))?;
             let factor = enfilade_admin::second_factor_of(source, &id)?;
             if !sees_roles {
-                return Ok(Belongings { groups: Vec::new(), roles: Vec::new(), tokens, factor });
+                return Ok(Belongings { rights: None, tokens, factor });
             }
             let mut groups = enfilade_admin::list_groups(source)?;
             groups.retain(|group| group.members.contains(&name));
@@ -137,7 +137,7 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
                 let is_of_group = groups.iter().any(|group| group.group == role.who);
                 role.who == name || role.who.starts_with(&token) || is_of_group
             });
-            Ok(Belongings { groups, roles, tokens, factor })
+            Ok(Belongings { rights: Some((groups, roles)), tokens, factor })
         };
         read().map_err(failure_of_change)
     });
@@ -146,7 +146,7 @@ async fn one(click: &mut Click<'_>, user: &UserSummary) -> Result<Answer, Failur
 }
 
 fn page(click: &Click<'_>, user: &UserSummary, belongings: &Belongings) -> Markup {
-    let Belongings { groups, roles, tokens, factor } = belongings;
+    let Belongings { rights, tokens, factor } = belongings;
     let (now, word) = (click.now(), shell_word(&user.userid));
     let button = |action: &str, label: &str, class: &str, ask: Option<String>| {
         html! {
@@ -183,9 +183,11 @@ fn page(click: &Click<'_>, user: &UserSummary, belongings: &Belongings) -> Marku
                         None => span.weak { "none" },
                     }
                 }
-                dt { "Groups" } dd {
-                    @if groups.is_empty() { span.weak { "none" } }
-                    @for (at, group) in groups.iter().enumerate() { @if at > 0 { ", " } (group.group) }
+                @if let Some((groups, _)) = rights {
+                    dt { "Groups" } dd {
+                        @if groups.is_empty() { span.weak { "none" } }
+                        @for (at, group) in groups.iter().enumerate() { @if at > 0 { ", " } (group.group) }
+                    }
                 }
                 dt { "Tokens" } dd {
                     @if tokens.is_empty() { span.weak { "none" } }
@@ -195,7 +197,13 @@ fn page(click: &Click<'_>, user: &UserSummary, belongings: &Belongings) -> Marku
         }
         div.card {
             div.card-head { h2 { "Roles" } a.button href=(url("/console/roles", &[("q", &user.userid)])) { "All roles" } }
-            @if roles.is_empty() { p.pad.weak { "No role, so the user sees no datastore." } } @else { (super::roles::table(roles, None)) }
+            @match rights {
+                None => { p.pad.weak { "You may not see roles and groups: this needs the privilege Sys.Audit on /access/acl." } }
+                Some((_, roles)) if roles.is_empty() => {
+                    p.pad.weak { "The user, its tokens and these groups have no role on a path. Roles on projects are not shown." }
+                }
+                Some((_, roles)) => { (super::roles::table(roles, None)) }
+            }
         }
         div.card.pad {
             h2 { "New password" }

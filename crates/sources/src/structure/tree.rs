@@ -165,7 +165,13 @@ impl<'f> Trees<'f> {
     fn reach(&mut self, first: u64, count: u64) -> Walked<()> {
         let end = first.saturating_add(count);
         if first < METAS || self.pages.min(self.meta.last_page.saturating_add(1)) < end {
-            return damaged(first, "does not exist or is a meta page, but another page refers to it");
+            return damaged(
+                first,
+                match count {
+                    1 => "does not exist or is a meta page, but another page refers to it",
+                    _ => "begins the rest of a large value that ends after the last page",
+                },
+            );
         }
         for number in first..end {
             let (word, bit) = (usize::try_from(number / 64).unwrap_or(usize::MAX), 1 << (number % 64));
