@@ -131,6 +131,15 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     assert_eq!(review(&["--auth-id", "alice@local", "--right", "write"]).len(), 6);
     // The review lists all users, including the administrator, who has a role that overrides ACLs.
     assert_eq!(review(&[]).len(), 6 + 6 + 5);
+    // Users who cannot log in have no rights, and do not end the review.
+    server.cli(&["domain", "add", "shut"]);
+    server.cli(&["user", "add", "carl@shut"]);
+    server.cli(&["role", "assign", "--path", "/", "--auth-id", "carl@shut", "Admin"]);
+    assert_eq!(review(&[]).len(), 6 + 6 + 5 + 6);
+    server.cli(&["domain", "disable", "shut"]);
+    assert_eq!(review(&[]).len(), 6 + 6 + 5);
+    let of_carl = server.cli_output(&["acl", "review", "main", "/tree", "--auth-id", "carl@shut"], "");
+    assert!(!of_carl.status.success());
     // The review agrees with the listing of the server.
     assert_eq!(seen(&server, &alice, "/dav/main/tree/"), ["a", "b", "z"]);
     let keep = |name: &str| {

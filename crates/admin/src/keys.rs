@@ -72,7 +72,7 @@ fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
 
 /// The next step if there are no keys.
 const NO_KEYS: &str = "; restore the directory of the keys from the backup; only if the keys are lost or were never created, run `enfilade keys init`, which ends all \
-                       sessions";
+                       sessions except those of browsers";
 
 fn read(keys: &FernetKeys) -> Result<Found, Error> {
     keys.read().map_err(|why| {

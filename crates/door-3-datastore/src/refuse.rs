@@ -81,7 +81,7 @@ pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "open the datastore with `enfilade datastore maintenance NAME none`"),
     RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount the file system"),
-    RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read", "`enfilade doctor` shows the line; correct the line"),
+    RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read, or no server has read the file for longer than the stale limit", "`enfilade doctor` shows the reason: correct the line, or start a server if none runs; in a fleet, start the server of the files member"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastore", "send requests for its files to that member, or set `[fleet] listen` (docs/fleet.md); `enfilade datastore list` shows it"),

@@ -26,12 +26,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The interval at which the doors are asked again while the client is slow.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Every user who is enabled and has not expired.
+/// Every user who can log in.
 fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
-    let now = faces.house().now().unix_seconds;
     let users = enfilade_admin::list_users(faces.house().source()).map_err(failure_of_change)?;
-    let may_come = users.into_iter().filter(|user| user.enabled && (user.expires == 0 || now < user.expires));
-    Ok(may_come.filter_map(|user| user.userid.parse().ok()).collect())
+    let people = users.into_iter().filter_map(|user| user.userid.parse().ok()).collect();
+    Ok(faces.house().who_can_log_in(people)?)
 }
 
 /// A person who may read the object, and the last step of the decision.

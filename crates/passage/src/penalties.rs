@@ -190,8 +190,9 @@ impl Penalties {
         found
     }
 
-    /// Forgets failures: the failures of an address and its network, or the failures of a name. With `None`, forgets all failures. A name can be
-    /// given in any spelling, or in the form in which [`Penalties::list`] shows the name. Returns the penalties that ended.
+    /// Forgets failures: the failures of an address and its network, of a network, or of a name. With `None`, forgets all failures. A name can be
+    /// given in any spelling. A network is given in the form in which [`Penalties::list`] shows it, and a name can be. Returns the penalties that
+    /// ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -206,7 +207,7 @@ impl Penalties {
             (Some(name), _) => {
                 let key = self.key_of(&Authid::word_of(name));
                 let is_shown =
-                    |entry: &Entry| matches!(&entry.subject, Some(Subject::Name(shown)) if **shown == *name);
+                    |entry: &Entry| entry.subject.as_ref().is_some_and(|shown| shown.to_string() == name);
                 self.each(|entry| {
                     if entry.key == Some(key) || is_shown(entry) {
                         forget(entry);
@@ -417,18 +418,21 @@ mod tests {
         let all = [refused(HERE), refused("2001:db8::/64"), name("alice@local", 2), name("x", 40)];
         assert_eq!(listed(1), all);
         assert_eq!(penalties.clear(Some("192.0.2.8"), now(1)), []);
+        assert_eq!(penalties.clear(Some("2001:db9::/64"), now(1)), []);
         assert_eq!(penalties.clear(Some("2001:db8::5"), now(1)).len(), 1);
         assert_eq!(penalties.clear(Some("x"), now(1)).len(), 1);
         assert_eq!(listed(1), [refused(HERE), name("alice@local", 2)]);
         assert_eq!((penalties.clear(None, now(1)).len(), listed(1).len()), (2, 0));
         assert!(penalties.bar(ip(HERE), now(1)).is_none());
         // Clearing one address also ends the block of its whole network.
-        for n in 0..NETWORK_FAILURES_MAX {
-            fail(&format!("192.0.2.{}", n % 250), "x");
+        for subject in ["192.0.2.251", "192.0.2.0/24"] {
+            for n in 0..NETWORK_FAILURES_MAX {
+                fail(&format!("192.0.2.{}", n % 250), "x");
+            }
+            assert!(listed(1).contains(&refused("192.0.2.0/24")));
+            assert_eq!(penalties.clear(Some(subject), now(1)).len(), 1);
+            assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
         }
-        assert!(listed(1).contains(&refused("192.0.2.0/24")));
-        assert_eq!(penalties.clear(Some("192.0.2.251"), now(1)).len(), 1);
-        assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
         // The list shows only the beginning of a long name. A name in the list can be cleared.
         fail(HERE, &"é".repeat(1_000));
         let long = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));

@@ -10,7 +10,7 @@ use enfilade_content::{Blocking, Failed, Member, Met, Root, TreeBudget, TreeWalk
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_identity::Principal;
+use enfilade_identity::{Principal, Refusal as IdentityRefusal};
 use std::ops::ControlFlow;
 
 /// One object, and the rights of each principal on it.
@@ -30,6 +30,25 @@ pub struct Reviewed<'r> {
 }
 
 impl House {
+    /// The principals of a list that are not disabled, expired or inactive, and are in an enabled domain. The others have no rights, so a review of
+    /// everybody leaves them out.
+    ///
+    /// # Errors
+    /// The other refusals of door 2, for example if `user.cfg` cannot be read: then it is not known which rights its users have.
+    pub fn who_can_log_in(&self, people: Vec<Authid>) -> Result<Vec<Authid>, Refusal> {
+        let mut accepted = Vec::with_capacity(people.len());
+        for authid in people {
+            match self.who_would(&authid, None) {
+                Ok(_) => accepted.push(authid),
+                Err(Refusal::Identity(
+                    IdentityRefusal::Disabled { .. } | IdentityRefusal::Expired { .. },
+                )) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(accepted)
+    }
+
     /// Calls `each` for the object at a path and for everything beneath it: for all members of a directory, sorted by name, and after that for the
     /// members of each subdirectory. `each` gets the rights of the principals in `people`. The memory that a review needs grows with the size of the
     /// largest directory and with the depth of the tree. Each object is judged on the newest facts at the moment when the review reaches it. The

@@ -1,8 +1,8 @@
 //! `enfilade acl review` and `enfilade acl changes`.
 
 use crate::home::Home;
+use crate::output;
 use crate::progress::Progress;
-use crate::{clock, output};
 use anyhow::Context;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath, csv_field};
 use enfilade_passage::NodeKind;
@@ -35,12 +35,12 @@ pub(super) fn run(
     form: Form,
 ) -> anyhow::Result<()> {
     let path = StorePath::from_plain(path)?;
+    let house = home.house_to_ask()?;
     let people = match people.is_empty() {
         false => people,
-        true => everybody(home)?,
+        true => house.who_can_log_in(everybody(home)?)?,
     };
     let all = enfilade_admin::count_beneath(&home.change_context(), datastore, &path)? + 1;
-    let house = home.house_to_ask()?;
     let (mut progress, mut done, mut bad) = (Progress::start("reviewing"), 0, 0);
     if form == Form::Csv {
         output::line("path,kind,who,rights");
@@ -79,12 +79,10 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Every user that is enabled and has not expired.
+/// Every user.
 fn everybody(home: &Home) -> anyhow::Result<Vec<Authid>> {
-    let now = clock::now().unix_seconds;
     let users = enfilade_admin::list_users(home.source())?;
-    let may_come = users.into_iter().filter(|user| user.enabled && (user.expires == 0 || now < user.expires));
-    may_come.map(|user| Ok(user.userid.parse()?)).collect()
+    users.into_iter().map(|user| Ok(user.userid.parse()?)).collect()
 }
 
 fn kind(kind: NodeKind) -> &'static str {
