@@ -154,7 +154,7 @@ fn check(run: &Run, member: usize) {
             Some((200, _)) => {
                 assert!(
                     before != TAKEN || after != TAKEN,
-                    "stale: member {member} granted {id} {}; the revocation was acknowledged {} ms after the beginning, and now are {} ms",
+                    "stale: member {member} granted {id} {}; the revocation was acknowledged {} ms after the beginning, and this check was made {} ms after the beginning",
                     permission.path,
                     permission.taken.load(Ordering::SeqCst),
                     run.millis()

@@ -191,8 +191,8 @@ impl Penalties {
     }
 
     /// Forgets failures: the failures of an address and its network, of a network, or of a name. With `None`, forgets all failures. A name can be
-    /// given in any spelling. A network is given in the form in which [`Penalties::list`] shows it, and a name can be. Returns the penalties that
-    /// ended.
+    /// given in any spelling. A network is given in the form in which [`Penalties::list`] shows it, and a name can also be given in this form. Returns the
+    /// penalties that ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {

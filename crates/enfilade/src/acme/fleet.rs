@@ -72,7 +72,7 @@ impl OfFleet {
         {
             bail!(
                 "less than a day ago, a member of the fleet (perhaps this one, with its earlier settings) obtained the certificate for other names ({}), \
-                 or from another authority. Set `[tls] acme` and `acme_directory` to the same values on all members; after a change, send SIGHUP to one \
+                 or from another authority. Set `[tls] acme` and `acme_directory` to the same values on all members; after a change, restart the servers, and then send SIGHUP to one \
                  of them",
                 found.names.join(" ")
             );

@@ -100,7 +100,7 @@ impl Record {
     }
 
     /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, this backup is lost. Then the next backup is due at most
-    /// [`AFTER_FAILURE`] seconds after the time of the lost backup, or after the pause that follows a failure.
+    /// [`AFTER_FAILURE`] seconds after the time of the lost backup, or after the pause that follows a failure, if that is later.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }

@@ -109,7 +109,7 @@ pub(super) async fn add(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let new = new_passkey(&click.form);
     if new.id.is_empty() {
         return Err(said(
-            "the browser sent no passkey. Passkeys need a browser that supports them, scripts, https, and a host name instead of an IP address",
+            "the browser sent no passkey. Passkeys need https, a host name instead of an IP address, and a browser that supports passkeys and runs scripts",
         ));
     }
     let origin = origin(&click.head).unwrap_or_default().to_owned();

@@ -110,7 +110,7 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // If the file already had errors, the new error of the whole file gets the time since which the file always had an error.
+            // If the file already had errors, the new error keeps their start time, so that the stale limit does not begin again.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);
