@@ -180,7 +180,8 @@ impl House {
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
         // If the datastore is created after `count` returned and before door 3 decides, the next iteration finds the datastore.
         for _ in 0..4 {
-            let operation = M::count(self, &ask, now)?;
+            let operation =
+                M::count(self, &ask, now).or_else(|why| self.hide_refusal(mode, name, now, why))?;
             let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
             let permit = match known {
                 Some(record) => self.judge(&record, now, &ask)?,
@@ -202,6 +203,25 @@ impl House {
             }
         }
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
+    }
+
+    /// The refusal of an operation that the ledger cannot count. A principal without a role on the datastore gets the refusal of door 4 instead,
+    /// because the ledger refuses only operations in datastores that exist.
+    #[cold]
+    fn hide_refusal<M: Mode, T>(
+        &self,
+        mode: &mut M,
+        name: &DatastoreName,
+        now: Clocks,
+        why: Refusal,
+    ) -> Result<T, Refusal> {
+        self.parts.source.read(|view| match mode.principal(view)? {
+            Some(principal) => {
+                Ok(enfilade_access::admits(view, now, principal, name, &self.parts.access_memo).map(drop)?)
+            }
+            None => Ok::<_, Refusal>(()),
+        })??;
+        Err(why)
     }
 }
 

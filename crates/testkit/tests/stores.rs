@@ -1,14 +1,15 @@
 //! The datastores visible to a user, and the free space in them.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use enfilade_admin::DatastoreEdit;
+use enfilade_facts::Refuse;
 use enfilade_facts::tables::HomeMembers;
 use enfilade_facts::vocabulary::{
     Authid, DatastoreName, Maintenance, MaintenanceMode, OperationKind, StorePath,
 };
-use enfilade_passage::Blocking;
-use enfilade_testkit::{Remembering, TestHouse};
+use enfilade_passage::{Blocking, Ledger};
+use enfilade_testkit::{FixedClock, Remembering, TestHouse};
 
 fn house() -> (TestHouse, Authid) {
     let (mut house, alice) =
@@ -78,4 +79,29 @@ fn an_open_datastore_does_not_get_another_serving_member() {
     served_by(&["b", "c"]).unwrap();
     let refused = served_by(&["c", "b"]).unwrap_err().to_string();
     assert!(refused.contains("must be in maintenance mode offline"), "{refused}");
+}
+
+/// A full ledger refuses only operations in datastores that exist. So the refusal must not tell a user without a role that a datastore exists.
+#[tokio::test]
+async fn a_full_ledger_tells_nobody_without_a_role_that_a_datastore_exists() {
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        parts.ledger = Ledger::private(1, FixedClock::default().now());
+    });
+    let users: [Authid; 2] = ["alice@local".parse().unwrap(), "bob@local".parse().unwrap()];
+    users.iter().for_each(|user| house.add_user(&user.user, None));
+    for name in ["first", "second"] {
+        house.add_datastore(&name.parse().unwrap());
+        house.assign(&format!("/datastore/{name}"), &users[0], "DatastoreReader");
+    }
+    let visits = [house.admit(&users[0]).await.unwrap(), house.admit(&users[1]).await.unwrap()];
+    let enter = |user: usize, name: &str| {
+        let entered = visits[user].clone().enter(&name.parse().unwrap(), OperationKind::Read, Blocking);
+        entered.map(|_| ()).map_err(|why| why.code())
+    };
+    assert_eq!(enter(0, "first"), Ok(()));
+    assert_eq!(enter(0, "second"), Err("DS06"));
+    let absent = enter(1, "absent");
+    assert!(absent.is_err());
+    assert_eq!(enter(1, "first"), absent);
+    assert_eq!(enter(1, "second"), absent);
 }
