@@ -274,7 +274,12 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     fleet.members[1].stop();
     let copy = fleet.scratch.path().join("facts.backup");
     passes(&data, &["facts", "backup", copy.to_str().unwrap()]);
-    for arguments in [&["facts", "compact"][..], &["facts", "restore", copy.to_str().unwrap(), "--force"]] {
+    let copy = copy.to_str().unwrap();
+    for arguments in [
+        &["facts", "compact"][..],
+        &["facts", "restore", copy, "--force"],
+        &["facts", "restore", copy, "--set-aside"],
+    ] {
         let no = refused(&data, arguments);
         assert!(no.contains("belong to a member of a fleet"), "{arguments:?}: {no}");
     }

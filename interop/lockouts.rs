@@ -9,7 +9,7 @@ const RIGHT: &str = "correct horse 1";
 /// A server with this configuration, and a user `ann` with a password and a role on the datastore.
 fn server(config: &str) -> Server {
     let mut server = Server::start();
-    std::fs::write(server.data().join("enfilade.toml"), config).unwrap();
+    server.configure(config);
     server.kill_and_restart();
     server.add_user("ann", "DatastoreReader");
     assert!(passwd(&server, RIGHT).is_ok());
@@ -76,7 +76,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
     // Without the option, a lock ends with the restart.
     (0..4).for_each(|_| assert_eq!(basic(&server, "wrong"), 401));
     is_locked(&server);
-    std::fs::write(server.data().join("enfilade.toml"), "[identity]\npenalties = false\n").unwrap();
+    server.configure("[identity]\npenalties = false\n");
     server.kill_and_restart();
     crate::server::until("the lock ends", &server, || basic(&server, RIGHT) == 207);
 }

@@ -13,7 +13,7 @@ impl House {
     fn with(rules: &[&str]) -> Self {
         let mut server = Server::start_with(&[WITHOUT_PENALTIES]);
         let config = format!("[identity]\npenalties = false\n[passwords]\n{}\n", rules.join("\n"));
-        std::fs::write(server.data().join("enfilade.toml"), config).unwrap();
+        server.configure(&config);
         server.kill_and_restart();
         House { server }
     }

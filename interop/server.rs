@@ -131,6 +131,12 @@ impl Server {
         }
     }
 
+    /// Replaces `enfilade.toml`. If tests run on a fleet, the server stays a member.
+    pub(crate) fn configure(&self, config: &str) {
+        std::fs::write(self.data().join("enfilade.toml"), config).unwrap();
+        on_fleet::keep(&self.data());
+    }
+
     /// Starts another server with the same data directory.
     pub(crate) fn another(&self, environment: &[(&str, &str)]) -> Child {
         spawn(&self.data(), environment).0

@@ -68,6 +68,7 @@ fn a_server_is_ready_after_setup_and_a_second_setup_changes_nothing() {
         assert_eq!((&first[key], &again[key]), (&Value::Bool(true), &Value::Bool(false)), "{key}");
     }
     assert_eq!(again["running"], true);
+    assert_eq!(again["roles"], serde_json::json!(["DatastorePowerUser"]));
     assert_eq!(again["url"], format!("https://{}/dav/tank/", server.address));
     assert_eq!(status(&format!("{token}:{secret}"), "tank"), 207);
 
@@ -170,6 +171,7 @@ fn setup_asks_on_a_terminal_and_takes_the_proposals() {
     let again = [("name of the user", "\n"), ("name of the datastore", "photos\n")];
     let (is_well, text) = typed(&data, &again);
     assert!(is_well && text.contains("existed already") && !text.contains("new password"), "{text}");
+    assert!(text.contains("carol@local has the role DatastorePowerUser on photos"), "{text}");
     // The operator ends the input with Ctrl-D.
     let (is_well, text) = typed(&data, &[("name of the user", "\u{4}")]);
     assert!(!is_well && text.contains("ended before the answer"), "{text}");

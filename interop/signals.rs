@@ -334,7 +334,7 @@ fn a_connection_goes_on_when_its_certificate_is_exchanged() {
 fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files() {
     let server = Server::start();
     let configuration = "[tls]\nlisten = '127.0.0.1:1'\n[identity]\nhash_slots = 3\npenalties = false\n";
-    std::fs::write(server.data().join("enfilade.toml"), configuration).unwrap();
+    server.configure(configuration);
     signal("HUP", server.pid());
     let named = "restart the server to apply these changed keys: `tls.listen`, `identity.penalties`\"";
     wait_until(SOON, "it is named", || server.log().contains(named));

@@ -318,6 +318,25 @@ async function administration(page) {
     assert.equal(answer.status(), 200, url);
     await check(page, name);
   }
+  await compareMoments(page);
+}
+
+// The page "Who can read this?" is open. The script compares an earlier CSV file with the rights of now.
+async function compareMoments(page) {
+  const now = await page.evaluate(async () => (await fetch("/console/review-csv/main/")).text());
+  const choose = (text) => page.setInputFiles("#earlier", [{ name: "main.csv", mimeType: "text/csv", buffer: Buffer.from(text) }]);
+  await choose(now);
+  await page.waitForSelector("text=All rights are the same.");
+  const lines = now.trimEnd().split("\n");
+  const [, path, kind, who, rights] = lines[1].match(/^([^,]*),([^,]*),([^,]*),"?(.*?)"?$/);
+  const gone = '"/<img src=x>, ""old""",file,bob@local,read';
+  await choose([lines[0], [path, kind, who, "write"].join(), ...lines.slice(2), gone, ""].join("\r\n"));
+  await page.waitForSelector("text=2 rights are different.");
+  const rows = await page.$$eval("#compare tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  assert.deepEqual(rows, [[who, path, "write", rights], ["bob@local", '/<img src=x>, "old"', "read", "nothing"]]);
+  await check(page, "review-compared");
+  await choose("something else");
+  await page.waitForSelector("text=This is not a CSV file of this page");
 }
 
 async function run() {

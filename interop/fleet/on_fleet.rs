@@ -38,8 +38,41 @@ const SOME: [&str; 4] = [
     "keystone::a_token_is_issued_validated_and_revoked",
 ];
 
-/// Tests that apply only to a server without a fleet, and the reason.
-const ONLY_ALONE: [(&str, &str); 1] = [("fleet::", "has a fleet of its own")];
+/// Tests that apply only to a server without a fleet, and the reason. docs/fleet.md describes the behaviour of a member.
+const ONLY_ALONE: [(&str, &str); 25] = [
+    ("fleet::", FLEET),
+    ("acme::a_server_obtains_its_certificate", SHARED),
+    ("keys::keys_are_made_rotated_and_not_dropped", SHARED),
+    ("lost_keys::a_lost_key_of_tokens", SHARED),
+    ("backup::a_drill_with_many_facts", DIRECT),
+    ("compact::a_store_is_compacted", DIRECT),
+    ("last_room::a_file_is_not_changed", DIRECT),
+    ("last_room::no_access_is_given", DIRECT),
+    ("last_room::what_users_do_for_themselves", DIRECT),
+    ("nearly_full::at_the_real_end", DIRECT),
+    ("nearly_full::what_takes_rights_away", DIRECT),
+    ("together::of_two_servers_that_start_together", DIRECT),
+    ("backup::a_house_that_is_restored_elsewhere", RESTORED),
+    ("backup::what_cannot_be_restored", RESTORED),
+    ("facts::a_running_server_obeys_a_restored_backup", RESTORED),
+    ("files::what_a_dump_says_of_files", RESTORED),
+    ("growth::a_copy_that_was_cut", RESTORED),
+    ("import_cloud::keystone_itself_is_taken_over", RESTORED),
+    ("lost_keys::facts_that_are_restored_without_their_key", RESTORED),
+    ("stalled_log::after_a_restore", RESTORED),
+    ("upgrade::a_server_upgrades_what_it_finds", "a member has the format of its fleet"),
+    ("setup::a_server_is_ready_after_setup", "`setup` refuses on a member"),
+    ("signals::a_start_without_the_configuration", "a member needs its configuration"),
+    ("files::another_looks_when", WITHOUT_PROOF),
+    ("facts::whoever_holds_up_all_writers", WITHOUT_PROOF),
+];
+
+const FLEET: &str = "has a fleet of its own";
+const SHARED: &str = "the members share their keys and certificates through etcd";
+const DIRECT: &str =
+    "writes into the store directly, and only the log of the fleet may change the store of a member";
+const RESTORED: &str = "`facts restore` and `restore` refuse on a member";
+const WITHOUT_PROOF: &str = "a member that was stopped, or cannot write its store, answers 503";
 
 /// The other tests of this program, with each server as the first member of a fleet. The campaign runs all tests, with the given number of members.
 #[test]
@@ -59,6 +92,14 @@ fn what_is_true_of_a_server_alone_is_true_of_a_member() {
     println!("{}", text.lines().filter(|line| line.starts_with("test result")).collect::<String>());
 }
 
+/// Adds the section `[fleet]` to a new configuration of the first member, if tests run on a fleet.
+pub(crate) fn keep(data: &Path) {
+    if let Some((_, etcd)) = asked() {
+        let config = std::fs::read_to_string(data.join("enfilade.toml")).unwrap();
+        configure(data, &config, &etcd, &prefix(data), "a");
+    }
+}
+
 fn passes(data: &Path, arguments: &[&str]) -> Vec<u8> {
     let output = run(data, arguments, None);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -72,8 +113,11 @@ pub(crate) fn init(data: &Path) -> Option<String> {
     let config = || std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
     let mut password = String::new();
     if !data.join("facts").exists() {
-        let told: serde_json::Value = serde_json::from_slice(&passes(data, &["init"])).unwrap();
+        let made = run(data, &["init"], None);
+        let told: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap_or_default();
         told["password"].as_str().unwrap_or_default().clone_into(&mut password);
+        // If there is a `user.cfg` with an administrator, `init` makes the store, and refuses to make an administrator.
+        assert!(data.join("facts").exists(), "{}", String::from_utf8_lossy(&made.stderr));
     }
     configure(data, &config(), &etcd, &prefix(data), "a");
     passes(data, &["fleet", "init"]);

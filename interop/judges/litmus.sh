@@ -9,4 +9,4 @@ skipped=$(grep -c ' SKIPPED' said || true)
 failed=$(grep -c ' FAIL\| WARNING' said || true)
 notes=$(grep ' FAIL\| WARNING' said | tr '\n"\\' ';  ' || true)
 echo "{\"version\":\"$(dpkg-query --show --showformat='${Version}' litmus)\",\"passed\":$passed,\"skipped\":$skipped,\"failed\":$failed,\"notes\":\"$notes\"}"
-test "$failed" = 0
+test "$failed" = 0 && test "$passed" -gt 0

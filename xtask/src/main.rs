@@ -52,7 +52,8 @@ cargo xtask COMMAND
                         bench/runs; needs the network
   judges wire [NAME…] [--binary PATH]
                         conformance testers of other projects for TLS, HTTP and WebDAV servers (h2spec, litmus, rclone's tests, sslyze,
-                        testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
+                        testssl, tlslite-ng, webdav4's tests); all except litmus, rclone and testssl are installed by the command; kept in bench/runs;
+                        needs go and the network
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of delegated credentials and calls of every route: none exceeds or outlives its first link
   messages [--json]     every text of the product that a person can see, with its file, line and function

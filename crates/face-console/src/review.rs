@@ -1,5 +1,6 @@
 //! The page "Who can read this?". It shows the persons who may read a file or list a folder, and examines at most [`PEOPLE_MAX`] persons. A CSV file
-//! contains all rights of all persons on everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`].
+//! contains all rights of all persons on everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`]. The
+//! script of the page compares a CSV file that was downloaded earlier with the present one, so the server does not read the earlier file.
 
 use crate::click::Click;
 use crate::explain::{may_ask_about_others, may_review};
@@ -74,6 +75,17 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
                     thead { tr { th scope="col" { "Person" } th scope="col" { "Decided by" } } }
                     tbody { @for Reader { who, by } in &readers { tr { td { (who.to_string()) } td.mono { (by) } } } }
                 }
+            }
+        }
+        div.card.pad #compare hidden data-now=(place.url("review-csv")) {
+            h2 { "What changed since then?" }
+            p { "Choose the CSV file of this folder that you downloaded here earlier. The browser compares it with the rights of now." }
+            label for="earlier" { "Earlier CSV file" }
+            input #earlier type="file" accept=".csv,text/csv";
+            p role="status" {}
+            table hidden {
+                thead { tr { th scope="col" { "Person" } th scope="col" { "Path" } th scope="col" { "Then" } th scope="col" { "Now" } } }
+                tbody {}
             }
         }
         (command(&[format!(

@@ -118,6 +118,7 @@ impl From<enfilade_admin::Error> for ApiError {
             enfilade_admin::Error::Commit(
                 why @ (CommitError::Unknown(_)
                 | CommitError::Busy(_)
+                | CommitError::Full { .. }
                 | CommitError::Source(SourceError::Unavailable(_))),
             ) => ApiError::Unavailable(why.to_string()),
             other => ApiError::Text(other.to_string()),

@@ -296,10 +296,19 @@ fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,
 ) -> anyhow::Result<Option<Lmdb>> {
+    let opened = open(installation);
+    // The members of a fleet share their facts. So one member alone must not get other facts.
+    let is_of_fleet = match &opened {
+        Ok(lmdb) => lmdb.is_replica(),
+        Err(_) => installation.config.fleet.etcd.is_some() && installation.facts().exists(),
+    };
+    if is_of_fleet {
+        return Err(OpenError::OfFleet(installation.facts()).into());
+    }
     if set_aside && installation.facts().exists() {
         return Ok(None);
     }
-    match open(installation) {
+    match opened {
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {
                 bail!(

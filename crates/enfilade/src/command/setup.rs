@@ -52,12 +52,12 @@ pub(super) fn run(
     let settled = first_start::settle(&home)?;
     let is_new = list_users(home.source())?.iter().all(|row| row.userid != plan.user.to_string());
     let password = if is_new { make_user(&home, &plan)? } else { None };
-    assign_role(&home, &plan)?;
+    let roles = assign_role(&home, &plan)?;
     let token = Authid { user: plan.user.clone(), token: Some(plan.token.clone()) };
     let secret = make_token(&home, &token)?;
     let certificate = publish_certificate(&home, options.certificate.as_deref());
     let running = service.start(&home, &path, plan.starts);
-    let made = Made { settled, is_new, password, path, new_path, token, secret, certificate, running };
+    let made = Made { settled, is_new, password, roles, path, new_path, token, secret, certificate, running };
     tell(&home, &plan, &made, json);
     // This must be the last step, because it changes the user of this process.
     owner::warning_of(Path::new(&made.path), &home.data).inspect(|says| output::note(says));
@@ -131,15 +131,19 @@ fn make_user(home: &Home, plan: &Plan) -> anyhow::Result<Option<String>> {
     Ok(generated)
 }
 
-fn assign_role(home: &Home, plan: &Plan) -> anyhow::Result<()> {
+/// Gives the user the role, unless the user has a role on the datastore already. Returns the roles that the user has on the datastore now.
+fn assign_role(home: &Home, plan: &Plan) -> anyhow::Result<Vec<Role>> {
     let path: RolePath = format!("/datastore/{}", plan.datastore).parse()?;
     let (target, user) = (Target::User(plan.user.clone()), plan.user.to_string());
     // A user who already has a role on the datastore keeps this role, because an administrator has chosen it.
-    let has_one = list_roles(home.source())?.iter().any(|row| row.path == path && row.who == user);
-    if !has_one {
-        enfilade_admin::assign_role(&home.change_context(), &path, &target, ROLE, true)?;
+    let assigned = list_roles(home.source())?;
+    let of_user = assigned.iter().filter(|row| row.path == path && row.who == user);
+    let roles: Vec<Role> = of_user.map(|row| row.role).collect();
+    if !roles.is_empty() {
+        return Ok(roles);
     }
-    Ok(())
+    enfilade_admin::assign_role(&home.change_context(), &path, &target, ROLE, true)?;
+    Ok(vec![ROLE])
 }
 
 /// Makes the token, and returns its secret; `None` if the token exists already.

@@ -1,5 +1,5 @@
-// This script shows times in the time zone of the browser, asks before something is deleted, copies texts to the clipboard, uses passkeys, and
-// uploads files. Everything else works without this script.
+// This script shows times in the time zone of the browser, asks before something is deleted, copies texts to the clipboard, uses passkeys, compares
+// the rights of two moments, and uploads files. Everything else works without this script.
 "use strict";
 
 for (const time of document.querySelectorAll("time")) {
@@ -79,6 +79,65 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
+
+// Compares the rights in a CSV file that was downloaded earlier with the rights of now.
+const compare = document.getElementById("compare");
+if (compare) {
+  const ROWS_MAX = 1000;
+  const [state, table, body] = ["[role=status]", "table", "tbody"].map((part) => compare.querySelector(part));
+  compare.hidden = false;
+
+  // The rights of each person on each path; null if the text is not a CSV file of this page.
+  function rightsOf(text) {
+    const rights = new Map();
+    const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y;
+    let row = [];
+    if (!/^path,kind,who,rights\r?\n/.test(text)) return null;
+    while (field.lastIndex < text.length) {
+      const found = field.exec(text);
+      if (!found) return null;
+      row.push(found[1]?.replaceAll('""', '"') ?? found[2]);
+      if (found[3] === ",") continue;
+      if (row.length !== 4) return null;
+      rights.set(`${row[2]}\n${row[0]}`, row);
+      row = [];
+    }
+    rights.delete("who\npath");
+    return rights;
+  }
+
+  function show(then, now) {
+    const changed = [...new Set([...then.keys(), ...now.keys()])].filter((key) => then.get(key)?.[3] !== now.get(key)?.[3]);
+    body.replaceChildren(...changed.slice(0, ROWS_MAX).map((key) => {
+      const row = document.createElement("tr");
+      const [path, , who] = now.get(key) ?? then.get(key);
+      row.append(...[who, path, then.get(key)?.[3] ?? "nothing", now.get(key)?.[3] ?? "nothing"].map((text) => {
+        const cell = document.createElement("td");
+        cell.textContent = text;
+        return cell;
+      }));
+      return row;
+    }));
+    table.hidden = changed.length === 0;
+    const cut = changed.length > ROWS_MAX ? `; the first ${ROWS_MAX} are shown` : "";
+    state.textContent = changed.length ? `${changed.length} rights are different${cut}.` : "All rights are the same.";
+  }
+
+  document.getElementById("earlier").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    if (!file) return;
+    table.hidden = true;
+    state.textContent = "Reading the rights of now …";
+    try {
+      const then = rightsOf(await file.text());
+      if (!then) { state.textContent = "This is not a CSV file of this page, or its end is missing."; return; }
+      const answer = await fetch(compare.dataset.now);
+      const now = answer.ok ? rightsOf(await answer.text()) : null;
+      if (now) show(then, now);
+      else state.textContent = "The rights of now cannot be read. Load the page again.";
+    } catch { state.textContent = "The connection was lost. Choose the file again."; }
+  });
+}
 
 // Adds a line about an upload to the list of uploads. The script of drop boxes also uses this function. Names are set as text, and the browser does
 // not parse them as HTML.

@@ -1,12 +1,11 @@
 //! The texts that `enfilade setup` prints at its end.
 
-use super::ROLE;
 use super::plan::Plan;
 use super::service::Running;
 use crate::first_start::Settled;
 use crate::home::Home;
 use crate::{example, output};
-use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::vocabulary::{Authid, Role};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -18,6 +17,8 @@ pub(super) struct Made {
     pub(super) is_new: bool,
     /// The generated password of the user.
     pub(super) password: Option<String>,
+    /// The roles that the user has on the datastore.
+    pub(super) roles: Vec<Role>,
     /// The directory of the datastore.
     pub(super) path: String,
     /// Whether the datastore is new.
@@ -61,6 +62,7 @@ fn value(home: &Home, plan: &Plan, made: &Made, url: &str) -> serde_json::Value 
         "admin": made.settled.as_ref().map(|settled| settled.admin.to_string()),
         "admin_password": made.settled.as_ref().map(|settled| &settled.password),
         "user": plan.user.to_string(), "user_created": made.is_new, "password": made.password,
+        "roles": made.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "datastore": plan.datastore.to_string(), "datastore_created": made.new_path, "path": made.path,
         "tokenid": made.token.to_string(), "value": made.secret,
         "certificate": made.certificate, "url": url, "running": started, "start": start,
@@ -78,8 +80,8 @@ fn rows(home: &Home, plan: &Plan, made: &Made) -> Vec<(&'static str, String)> {
         made.password.as_ref().map(|password| format!("   password {password}   (shown this once)"));
     rows.push(("user", format!("{}{}{}", plan.user, password.unwrap_or_default(), there(made.is_new))));
     rows.push(("datastore", format!("{}   in {}{}", plan.datastore, made.path, there(made.new_path))));
-    if made.is_new {
-        rows.push(("role", format!("{} has the role {ROLE} on {}", plan.user, plan.datastore)));
+    for role in &made.roles {
+        rows.push(("role", format!("{} has the role {role} on {}", plan.user, plan.datastore)));
     }
     rows.push(match &made.secret {
         Some(secret) => ("token", format!("{}   secret {secret}   (shown this once)", made.token)),
