@@ -172,6 +172,11 @@ impl Table {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }
 
+    /// Whether the table exists in each format that a fleet can have ([`FORMAT_IN_FLEET`](crate::format::FORMAT_IN_FLEET)).
+    pub(crate) fn is_of_oldest_fleets(self) -> bool {
+        self as u8 <= Table::BrowserSessions as u8
+    }
+
     /// Whether the table holds facts. Changes put and delete the records of such a table, and tallies count these records.
     pub fn holds_facts(self) -> bool {
         !matches!(self, Table::Log | Table::Head) && !self.holds_tallies()

@@ -127,6 +127,14 @@ mod tests {
     use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
     use std::collections::BTreeSet;
 
+    /// Members of a fleet with a program of format 13 compute this digest. If it changes, a fleet cannot be updated member by member.
+    #[test]
+    fn the_digest_of_no_facts_is_that_of_older_programs() {
+        let facts = Memory::new(StoreId(1));
+        let digest = facts.read(|view| enfilade_facts::journal::digest(view)).unwrap().unwrap();
+        assert_eq!(format!("{digest:032x}"), "318a1f06f10fdebbf71e7e4310601550");
+    }
+
     #[test]
     fn conforms() {
         crate::conformance::all(|| Box::new(Memory::new(StoreId(1))));
