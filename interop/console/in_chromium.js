@@ -312,6 +312,9 @@ async function administration(page) {
     ["refusals", "refusals"],
     ["health", "health"],
     ["explain?who=bob%40local&right=write&datastore=main&path=%2F", "explain"],
+    ["manual", "manual"],
+    ["manual/console", "manual-page"],
+    ["manual?q=recovery+codes", "manual-search"],
     ["review/main/", "review"],
   ]) {
     const answer = await page.goto(`${server}/console/${url}`);

@@ -6,7 +6,7 @@
 //! - `page.rs` makes the frame of all pages, and `section.rs` the navigation. `icons.rs` and `assets.rs` contain icons, style and script.
 //! - `guest.rs` and its folder make the pages of links, for guests without an account.
 //! - `files.rs`, `links.rs`, `account.rs`, `administration.rs` and their folders make pages. `start.rs`, `trash.rs`, `explain.rs` and `review.rs`
-//!   also make pages.
+//!   also make pages. `manual.rs` shows the documentation of this version.
 
 mod assets;
 mod icons;
@@ -23,6 +23,7 @@ mod files;
 mod links;
 mod guest;
 mod account;
+mod manual;
 mod explain;
 mod review;
 mod administration;
@@ -204,6 +205,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
         "account" if rest.is_empty() => account::show(click).await,
         "links" if rest.is_empty() => links::show(click).await,
         "explain" if rest.is_empty() => explain::show(click).await,
+        "manual" => manual::show(click, rest),
         area if rest.is_empty() => {
             administration::show(click, area).await?.ok_or_else(|| RequestError::NoRoute.into())
         }

@@ -12,6 +12,7 @@ pub(crate) enum Section {
     Trash,
     Account,
     Explain,
+    Manual,
     Users,
     Groups,
     Roles,
@@ -26,12 +27,13 @@ pub(crate) enum Section {
 
 impl Section {
     /// Every section, in the order of the navigation.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Section::Files,
         Section::Links,
         Section::Trash,
         Section::Account,
         Section::Explain,
+        Section::Manual,
         Section::Users,
         Section::Groups,
         Section::Roles,
@@ -73,6 +75,7 @@ impl Section {
             Section::Trash => ("/console/trash", "Trash", Icon::Trash, None),
             Section::Account => ("/console/account", "Account", Icon::User, None),
             Section::Explain => ("/console/explain", "Explain", Icon::Question, None),
+            Section::Manual => ("/console/manual", "Manual", Icon::Text, None),
             Section::Users => ("/console/users", "Users", Icon::User, audit("/access/users")),
             Section::Groups => ("/console/groups", "Groups", Icon::Group, audit("/access/acl")),
             Section::Roles => ("/console/roles", "Roles", Icon::Role, audit("/access/acl")),

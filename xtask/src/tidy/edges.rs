@@ -160,6 +160,7 @@ const LIBRARIES: [(&str, &[&str], &str); 68] = [
     ("percent-encoding", &["enfilade-facts"], "paths, queries and secrets in URLs"),
     ("proc-macro2", &["xtask"], "the position of a mutant"),
     ("prost", &["enfilade-decision", "enfilade-fleet"], "the messages of Envoy and etcd over gRPC"),
+    ("pulldown-cmark", &["enfilade-console"], "the pages of the manual, from Markdown"),
     ("qrcodegen", &["enfilade-console"], "the QR code of a second factor"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
