@@ -61,7 +61,7 @@ const ALL: [&str; 19] = [
 const REBUILT: (&str, &str) = ("enfilade-peers", "enfilade-bench");
 
 /// A library, the crates that may use it, and its purpose.
-const LIBRARIES: [(&str, &[&str], &str); 68] = [
+const LIBRARIES: [(&str, &[&str], &str); 69] = [
     ("anyhow", &["enfilade"], "errors of commands, which no code matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
