@@ -20,8 +20,8 @@ const FAULTS: [Fault; 4] = [
     Fault {
         name: "the time of a proof is noted after the answer (rule 2)",
         file: "crates/fleet/src/server.rs",
-        from: "self.state.proven.store(asked, Ordering::Release);",
-        to: "let _ = asked; self.state.proven.store((self.clock)(), Ordering::Release);",
+        from: "self.state.prove(question, asked);",
+        to: "let _ = asked; self.state.prove(question, (self.clock)());",
     },
     Fault {
         name: "no member is waited for (rule 5)",
@@ -108,4 +108,24 @@ pub(super) fn cargo(place: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(place).env("CARGO_TARGET_DIR", place.join("target"));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FAULTS;
+
+    #[test]
+    fn each_fault_can_be_planted_in_this_source() {
+        for fault in &FAULTS {
+            let text = std::fs::read_to_string(xtask::root().join(fault.file)).unwrap();
+            assert_eq!(
+                text.matches(fault.from).count(),
+                1,
+                "{}: `{}` in `{}`",
+                fault.name,
+                fault.from,
+                fault.file
+            );
+        }
+    }
 }
