@@ -3,6 +3,7 @@
 use crate::certificates::self_signed;
 use crate::command::{run, said, why};
 use crate::curl::{PROPFIND_1, curl};
+use crate::fleet::on_fleet;
 use crate::server::{BINARY, Scratch, Server, until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -372,6 +373,10 @@ fn the_doctor_names_what_is_wrong_and_nothing_when_nothing_is() {
     let cfg = server.data().join("datastore.cfg");
     let good = std::fs::read_to_string(&cfg).unwrap();
     std::fs::write(&cfg, format!("{good}\nnonsense\n")).unwrap();
+    if on_fleet::is_asked() {
+        // On a member, only the server reads the edited files.
+        until("the server reads the file", &server, || server.log().contains("syntax error"));
+    }
     assert!(!wrong("datastore.cfg", "syntax error"));
     std::fs::write(&cfg, &good).unwrap();
     std::fs::write(server.data().join("tls/bad.pem"), "x").unwrap();

@@ -23,6 +23,11 @@ impl Drop for Others {
     }
 }
 
+/// Whether the tests run on a fleet.
+pub(crate) fn is_asked() -> bool {
+    asked().is_some()
+}
+
 /// The number of members, and the address of etcd.
 fn asked() -> Option<(usize, String)> {
     let asked = std::env::var(ON_FLEET).ok()?;
