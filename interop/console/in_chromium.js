@@ -338,8 +338,15 @@ async function compareMoments(page) {
   const rows = await page.$$eval("#compare tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
   assert.deepEqual(rows, [[who, path, "write", rights], ["bob@local", '/<img src=x>, "old"', "read", "nothing"]]);
   await check(page, "review-compared");
-  await choose("something else");
-  await page.waitForSelector("text=This is not a CSV file of this page");
+  for (const text of ["something else", now.slice(0, -1), `${lines[0]}\n/a,file,`]) {
+    await choose(text);
+    await page.waitForSelector("text=This is not a CSV file of this page");
+    await choose(now);
+    await page.waitForSelector("text=All rights are the same.");
+  }
+  await page.goto(`${server}/console/review/main/letters/`);
+  await choose(now);
+  await page.waitForSelector("text=This CSV file is of another folder.");
 }
 
 async function run() {

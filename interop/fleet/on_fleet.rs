@@ -76,7 +76,7 @@ const FLEET: &str = "has a fleet of its own";
 const SHARED: &str = "the members share their keys and certificates through etcd";
 const DIRECT: &str =
     "writes into the store directly, and only the log of the fleet may change the store of a member";
-const RESTORED: &str = "`facts restore` and `restore` refuse on a member";
+const RESTORED: &str = "`facts restore` refuses on a member, and a server that `restore` made is no member";
 const WITHOUT_PROOF: &str = "a member that was stopped, or cannot write its store, answers 503";
 
 /// The other tests of this program, with each server as the first member of a fleet. The campaign runs all tests, with the given number of members.

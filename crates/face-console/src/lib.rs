@@ -1,5 +1,6 @@
-//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads and passkeys
-//! work without a script. The console decides nothing: every page and every action asks the doors for the same permits as the calls of the APIs.
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads, passkeys and
+//! the comparison of two moments work without a script. The console decides nothing: every page and every action asks the doors for the same permits
+//! as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.

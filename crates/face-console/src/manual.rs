@@ -112,7 +112,7 @@ fn results(asked: &str) -> Markup {
     html! {
         h1 { "Search in the manual" }
         (form(asked))
-        @if all > found.len() { p.note.warn { "The first " (found.len()) " of " (all) " results are shown. Search for more words." } }
+        @if all > found.len() { p.note.warn { "The first " (found.len()) " of " (all) " results are shown. Add a word to find fewer." } }
         div.card {
             @if found.is_empty() {
                 (empty(Icon::Search, "Nothing found", &html! { "No part of a page contains all these words." }))
@@ -178,6 +178,17 @@ mod tests {
             }
         }
         assert!(links > 300, "{links}");
+    }
+
+    /// The script of the console finds its elements by these identifiers.
+    #[test]
+    fn no_heading_has_an_identifier_of_the_script() {
+        for text in &TEXTS {
+            let html = render(text).into_string();
+            for id in ["compare", "content", "earlier", "manual-q", "upload", "uploads"] {
+                assert!(!ids(&html).contains(&id), "{}: {id}", text.file);
+            }
+        }
     }
 
     #[test]

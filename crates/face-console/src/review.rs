@@ -77,9 +77,9 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
                 }
             }
         }
-        div.card.pad #compare hidden data-now=(place.url("review-csv")) {
+        div.card.pad #compare hidden data-now=(place.url("review-csv")) data-path=(place.path.to_string()) {
             h2 { "What changed since then?" }
-            p { "Choose the CSV file of this folder that you downloaded here earlier. The browser compares it with the rights of now." }
+            p { "Choose the CSV file that you downloaded here earlier. The browser compares it with the present rights." }
             label for="earlier" { "Earlier CSV file" }
             input #earlier type="file" accept=".csv,text/csv";
             p role="status" {}

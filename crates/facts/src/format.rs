@@ -15,7 +15,7 @@
 //!    conversion. In this case, let [`needed_for`] return the new format for the records that need it: a fleet writes these records only after
 //!    `enfilade fleet upgrade`. This is possible for a new table, too, because a member adds missing tables to its store when it opens the store. But
 //!    a change must not delete absent records of a new table, because older members cannot read the log entry. In every other case, set
-//!    [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once.
+//!    [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask rolling` updates a fleet member by member.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{

@@ -80,23 +80,52 @@ pub fn write_down(
 
 /// The digest of all facts. Two stores have the same digest if they have the same records, each written at the same revision.
 ///
-/// Members of a fleet compare their digests, and can have programs of different formats. So a table that an older program does not know must not
-/// change the digest while the table is empty.
-///
 /// # Errors
 /// When the store cannot be read.
 pub fn digest(view: &View<'_>) -> Result<u128, SourceError> {
-    let mut hasher = SipHasher24::new_with_key(b"enfilade  state1");
-    for table in Table::of_facts() {
-        let Tally { count, digest } = view.tally(table, &[])?;
-        if count == 0 && !table.is_of_oldest_fleets() {
-            continue;
+    Ok(Digests::of(view)?.own)
+}
+
+/// The digest of all facts, in two forms.
+#[derive(Clone, Copy, Debug)]
+pub struct Digests {
+    /// The digest that this program writes. Members of a fleet compare their digests, and can have programs of different formats. So a table that an
+    /// older program does not know must not change the digest while the table is empty.
+    pub own: u128,
+    /// The digest that some builds of the formats 15 and 16 wrote: it always contains the table of second factors.
+    with_second_factors: u128,
+}
+
+impl Digests {
+    /// Reads the tallies of all tables.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn of(view: &View<'_>) -> Result<Self, SourceError> {
+        let mut own = SipHasher24::new_with_key(b"enfilade  state1");
+        let mut with_second_factors = own;
+        for table in Table::of_facts() {
+            let Tally { count, digest } = view.tally(table, &[])?;
+            let write = |hasher: &mut SipHasher24| {
+                hasher.write(&[table as u8]);
+                hasher.write(&count.to_be_bytes());
+                hasher.write(&digest.to_be_bytes());
+            };
+            if count > 0 || table.is_of_first_fleets() {
+                write(&mut own);
+            }
+            if count > 0 || table.is_of_first_fleets() || table == Table::SecondFactors {
+                write(&mut with_second_factors);
+            }
         }
-        hasher.write(&[table as u8]);
-        hasher.write(&count.to_be_bytes());
-        hasher.write(&digest.to_be_bytes());
+        let number = |hasher: SipHasher24| u128::from_be_bytes(hasher.finish128().as_bytes());
+        Ok(Digests { own: number(own), with_second_factors: number(with_second_factors) })
     }
-    Ok(u128::from_be_bytes(hasher.finish128().as_bytes()))
+
+    /// Whether a store with these facts can have written this digest.
+    pub fn has(self, digest: u128) -> bool {
+        self.own == digest || self.with_second_factors == digest
+    }
 }
 
 /// The effect of these writes on rights, compared with the records `before` (`tables::only_takes`). Writes that only take rights away may use the

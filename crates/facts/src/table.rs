@@ -172,8 +172,9 @@ impl Table {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }
 
-    /// Whether the table exists in each format that a fleet can have ([`FORMAT_IN_FLEET`](crate::format::FORMAT_IN_FLEET)).
-    pub(crate) fn is_of_oldest_fleets(self) -> bool {
+    /// Whether format 13, the format of the first fleets, has the table. Never change this function, because the logs of fleets contain digests that
+    /// were computed with it ([`Digests`](crate::journal::Digests)).
+    pub(crate) fn is_of_first_fleets(self) -> bool {
         self as u8 <= Table::BrowserSessions as u8
     }
 

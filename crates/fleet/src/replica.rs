@@ -2,7 +2,7 @@
 
 use crate::entry::{Encoded, Entry, EntryId};
 use crate::log::{Appended, Head, Log, LogError};
-use enfilade_facts::journal::digest;
+use enfilade_facts::journal::Digests;
 use enfilade_facts::{
     After, At, Change, CommitError, Effect, Read, Requester, Revision, Source, SourceError, View,
 };
@@ -145,7 +145,7 @@ impl Replica {
                 if at.revision > head.at.revision {
                     return Err(LogError::Older { log: head.at.revision, store: at.revision }.into());
                 }
-            } else if state == head.state {
+            } else if state.has(head.state) {
                 return Ok(head);
             } else {
                 return Err(ReplicaError::Differs { change: head.at.next().revision });
@@ -163,7 +163,7 @@ impl Replica {
         head.map_or(Ok(()), |head| self.store.raise_format(head.format))?;
         apply(&*self.store, std::slice::from_ref(entry), entry.last())?;
         let (at, state) = now(&*self.store)?;
-        match head.filter(|head| head.at == at && head.state != state) {
+        match head.filter(|head| head.at == at && !state.has(head.state)) {
             Some(head) => Err(ReplicaError::Differs { change: head.at.next().revision }),
             None => Ok(true),
         }
@@ -217,13 +217,13 @@ impl Replica {
             let look = |view: &View<'_>| {
                 let after = After::of(view, change)?;
                 let writes = after.view().at() != view.at();
-                let state = writes.then(|| digest(&after.view())).transpose()?;
-                Ok::<_, CommitError>((view.at(), digest(view)?, state))
+                let state = writes.then(|| Digests::of(&after.view())).transpose()?;
+                Ok::<_, CommitError>((view.at(), Digests::of(view)?, state.map(|state| state.own)))
             };
             let (at, before, state) = self.store.read(look)??;
             // A member with wrong records must not add changes. If it did, the records of the other members would differ from the digests in the log,
             // and these members would refuse requests.
-            if at == head.at && before != head.state {
+            if at == head.at && !before.has(head.state) {
                 return Err(refused(ReplicaError::Differs { change: at.next().revision }));
             }
             let Some(state) = state else { return Ok(Made { at, head: None, lacking: None, delta: None }) };
@@ -330,7 +330,7 @@ fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), Re
     if entries.iter().all(|entry| entry.last() < next) {
         return Ok(());
     }
-    if entries.iter().any(|entry| entry.first == next && entry.state != state) {
+    if entries.iter().any(|entry| entry.first == next && !state.has(entry.state)) {
         return Err(ReplicaError::Differs { change: next });
     }
     let numbers = entries.iter().flat_map(|entry| (entry.first.0..).map(Revision).zip(&entry.changes));
@@ -354,9 +354,9 @@ fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), Re
     Ok(())
 }
 
-/// The last change that a store has, and the digest of its records.
-fn now(store: &dyn Source) -> Result<(At, u128), SourceError> {
-    store.read(|view| Ok((view.at(), digest(view)?)))?
+/// The last change that a store has, and the digests of its records.
+fn now(store: &dyn Source) -> Result<(At, Digests), SourceError> {
+    store.read(|view| Ok((view.at(), Digests::of(view)?)))?
 }
 
 /// The number of bytes that a change writes.

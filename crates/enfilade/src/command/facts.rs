@@ -296,19 +296,10 @@ fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,
 ) -> anyhow::Result<Option<Lmdb>> {
-    let opened = open(installation);
-    // The members of a fleet share their facts. So one member alone must not get other facts.
-    let is_of_fleet = match &opened {
-        Ok(lmdb) => lmdb.is_replica(),
-        Err(_) => installation.config.fleet.etcd.is_some() && installation.facts().exists(),
-    };
-    if is_of_fleet {
-        return Err(OpenError::OfFleet(installation.facts()).into());
-    }
     if set_aside && installation.facts().exists() {
-        return Ok(None);
+        return refuse_on_member(installation).map(|()| None);
     }
-    match opened {
+    match open(installation) {
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {
                 bail!(
@@ -319,6 +310,7 @@ fn open_to_overwrite(
             Ok(Some(lmdb))
         }
         Err(why) if is_of_this_store(&why) && force => {
+            refuse_on_member(installation).context(why.to_string())?;
             output::note(&format!("warning: {why}"));
             Ok(None)
         }
@@ -327,6 +319,17 @@ fn open_to_overwrite(
         )),
         Err(why) => Err(why.into()),
     }
+}
+
+/// Refuses to replace the store of a member of a fleet by a store that belongs to no fleet. The store may be damaged, so only the configuration shows
+/// whether this machine is a member.
+fn refuse_on_member(installation: &Installation) -> anyhow::Result<()> {
+    ensure!(
+        installation.config.fleet.etcd.is_none(),
+        "enfilade.toml has `fleet.etcd`, so the facts are not replaced on this machine alone: let the member join again (docs/fleet.md, \"Replace a machine\"). \
+         If this machine is not a member, remove `fleet.etcd` from enfilade.toml, and try again"
+    );
+    Ok(())
 }
 
 /// Whether the files of this store are the cause of the error. If they are the cause, a new store in the same place can be opened.

@@ -131,7 +131,8 @@ fn make_user(home: &Home, plan: &Plan) -> anyhow::Result<Option<String>> {
     Ok(generated)
 }
 
-/// Gives the user the role, unless the user has a role on the datastore already. Returns the roles that the user has on the datastore now.
+/// Assigns the role to the user on the path of the datastore, unless the user has a role on exactly this path. Returns the roles of the user on this
+/// path.
 fn assign_role(home: &Home, plan: &Plan) -> anyhow::Result<Vec<Role>> {
     let path: RolePath = format!("/datastore/{}", plan.datastore).parse()?;
     let (target, user) = (Target::User(plan.user.clone()), plan.user.to_string());

@@ -80,7 +80,7 @@ document.addEventListener("keydown", (event) => {
   for (const open of document.querySelectorAll("details.more[open]")) { open.open = false; open.querySelector("summary").focus(); }
 });
 
-// Compares the rights in a CSV file that was downloaded earlier with the rights of now.
+// Compares the rights in a CSV file that was downloaded earlier with the present rights.
 const compare = document.getElementById("compare");
 if (compare) {
   const ROWS_MAX = 1000;
@@ -92,7 +92,7 @@ if (compare) {
     const rights = new Map();
     const field = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/y;
     let row = [];
-    if (!/^path,kind,who,rights\r?\n/.test(text)) return null;
+    if (!/^path,kind,who,rights\r?\n/.test(text) || !text.endsWith("\n")) return null;
     while (field.lastIndex < text.length) {
       const found = field.exec(text);
       if (!found) return null;
@@ -103,7 +103,13 @@ if (compare) {
       row = [];
     }
     rights.delete("who\npath");
-    return rights;
+    return row.length ? null : rights;
+  }
+
+  // Whether all paths are at or below the path of the page.
+  function isOfHere(rights) {
+    const here = compare.dataset.path.replace(/\/$/, "");
+    return [...rights.values()].every(([path]) => path === compare.dataset.path || path.startsWith(`${here}/`));
   }
 
   function show(then, now) {
@@ -120,22 +126,32 @@ if (compare) {
     }));
     table.hidden = changed.length === 0;
     const cut = changed.length > ROWS_MAX ? `; the first ${ROWS_MAX} are shown` : "";
-    state.textContent = changed.length ? `${changed.length} rights are different${cut}.` : "All rights are the same.";
+    const count = changed.length === 1 ? "1 right is" : `${changed.length} rights are`;
+    state.textContent = changed.length ? `${count} different${cut}.` : "All rights are the same.";
   }
 
-  document.getElementById("earlier").addEventListener("change", async (event) => {
-    const [file] = event.target.files;
+  const earlier = document.getElementById("earlier");
+  earlier.addEventListener("change", async () => {
+    const [file] = earlier.files;
     if (!file) return;
     table.hidden = true;
-    state.textContent = "Reading the rights of now …";
+    earlier.disabled = true;
+    state.textContent = "Reading the present rights …";
     try {
       const then = rightsOf(await file.text());
-      if (!then) { state.textContent = "This is not a CSV file of this page, or its end is missing."; return; }
-      const answer = await fetch(compare.dataset.now);
-      const now = answer.ok ? rightsOf(await answer.text()) : null;
-      if (now) show(then, now);
-      else state.textContent = "The rights of now cannot be read. Load the page again.";
-    } catch { state.textContent = "The connection was lost. Choose the file again."; }
+      if (!then) {
+        state.textContent = "This is not a CSV file of this page, or its end is missing.";
+      } else if (!isOfHere(then)) {
+        state.textContent = "This CSV file is of another folder.";
+      } else {
+        const answer = await fetch(compare.dataset.now);
+        const now = answer.ok ? rightsOf(await answer.text()) : null;
+        if (now) show(then, now);
+        else state.textContent = "The present rights cannot be read. Load the page again.";
+      }
+    } catch { state.textContent = "The comparison failed: the answer of the server ended early, or the file cannot be read. Choose the file again."; }
+    earlier.value = "";
+    earlier.disabled = false;
   });
 }
 

@@ -98,7 +98,7 @@ fn text_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// The identifier of a heading, as GitHub makes it: lower case, `-` in the place of a space, no other punctuation. The second heading with the same
+/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation. The second heading with the same
 /// words gets `-1`.
 fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');

@@ -17,7 +17,7 @@ pub(super) struct Made {
     pub(super) is_new: bool,
     /// The generated password of the user.
     pub(super) password: Option<String>,
-    /// The roles that the user has on the datastore.
+    /// The roles of the user on the path of the datastore.
     pub(super) roles: Vec<Role>,
     /// The directory of the datastore.
     pub(super) path: String,
