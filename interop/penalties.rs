@@ -114,7 +114,10 @@ fn penalties_of_all_servers_are_listed_and_cleared() {
     assert_eq!(right(), 429);
     let listed = penalised(&server, &["list"]);
     assert!(listed.contains(&"127.0.0.2 refused".to_owned()), "{listed:?}");
-    assert!(listed.contains(&"u7@local!x delayed".to_owned()), "{listed:?}");
+    // When 20 names have failed, the server refuses the address, so the last guesses do not delay their names.
+    let names =
+        listed.iter().filter(|line| line.starts_with('u') && line.ends_with("@local!x delayed")).count();
+    assert!((20..=25).contains(&names), "{listed:?}");
     assert!(listed.contains(&"admin@local delayed".to_owned()), "the other server: {listed:?}");
     assert_eq!(penalised(&server, &["clear", "127.0.0.2"]), ["127.0.0.2 refused"]);
     assert_eq!(right(), 207);

@@ -379,6 +379,9 @@ fn the_doctor_names_what_is_wrong_and_nothing_when_nothing_is() {
     }
     assert!(!wrong("datastore.cfg", "syntax error"));
     std::fs::write(&cfg, &good).unwrap();
+    if on_fleet::is_asked() {
+        until("the server reads the file again", &server, || findings().0);
+    }
     std::fs::write(server.data().join("tls/bad.pem"), "x").unwrap();
     assert!(wrong("certificate", "bad.pem"));
     std::fs::remove_file(server.data().join("tls/bad.pem")).unwrap();
