@@ -281,7 +281,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
         &["facts", "restore", copy, "--set-aside"],
     ] {
         let no = refused(&data, arguments);
-        assert!(no.contains("belong to a member of a fleet"), "{arguments:?}: {no}");
+        assert!(no.contains("on this machine alone"), "{arguments:?}: {no}");
     }
     // Without the section [fleet], the copy cannot be used. With the section, a store without a fleet cannot be used.
     std::fs::write(data.join("enfilade.toml"), "").unwrap();
