@@ -5,6 +5,9 @@ use maud::{Markup, PreEscaped};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use std::collections::BTreeMap;
 
+/// Identifiers of headings begin with this text, so that they differ from the identifiers of the console.
+const PREFIX: &str = "s-";
+
 /// The part of a page below one heading.
 pub(super) struct Part {
     /// The identifier of the heading in the page.
@@ -98,7 +101,7 @@ fn text_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation. The second heading with the same
+/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation, after [`PREFIX`]. The second heading with the same
 /// words gets `-1`.
 fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
@@ -106,13 +109,16 @@ fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
         words.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect();
     let count = known.entry(id.clone()).or_default();
     *count += 1;
-    if *count == 1 { id } else { format!("{id}-{}", *count - 1) }
+    if *count == 1 { format!("{PREFIX}{id}") } else { format!("{PREFIX}{id}-{}", *count - 1) }
 }
 
 /// The target of a link; `None` if the file is not in the manual.
 fn target(text: &Text, link: &str) -> Option<String> {
-    if link.starts_with("https://") || link.starts_with("http://") || link.starts_with('#') {
+    if link.starts_with("https://") || link.starts_with("http://") {
         return Some(link.to_owned());
+    }
+    if let Some(id) = link.strip_prefix('#') {
+        return Some(format!("#{PREFIX}{id}"));
     }
     let (file, id) = link.split_once('#').unwrap_or((link, ""));
     let mut path: Vec<&str> = text.file.split('/').collect();
@@ -125,5 +131,5 @@ fn target(text: &Text, link: &str) -> Option<String> {
     }
     let path = path.join("/");
     let page = TEXTS.iter().find(|text| text.file == path)?;
-    Some(if id.is_empty() { page.url() } else { format!("{}#{id}", page.url()) })
+    Some(if id.is_empty() { page.url() } else { format!("{}#{PREFIX}{id}", page.url()) })
 }
