@@ -344,6 +344,8 @@ async function compareMoments(page) {
     await choose(now);
     await page.waitForSelector("text=All rights are the same.");
   }
+  await choose(`${lines[0]}\n/letters,directory,bob@local,read\n`);
+  await page.waitForSelector("text=This CSV file is of another folder.");
   await page.goto(`${server}/console/review/main/letters/`);
   await choose(now);
   await page.waitForSelector("text=This CSV file is of another folder.");

@@ -7,7 +7,6 @@ use crate::click::Click;
 use crate::icons::Icon;
 use crate::page::empty;
 use crate::section::Section;
-use enfilade_faces::browser::url;
 use enfilade_faces::{Answer, Failure, RequestError};
 use maud::{Markup, html};
 use render::{Part, parts, render};
@@ -93,7 +92,7 @@ fn search(words: &[String]) -> (Vec<&'static Entry>, usize) {
     (found, all)
 }
 
-/// The text around the first word that it contains.
+/// The part of the text around the first place with one of the words. If the text has none of the words, its beginning.
 fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
     let at = words.iter().filter_map(|word| lower.find(word.as_str())).min().unwrap_or(0);
     // The number of characters is used, because lower case letters can have another number of bytes.
@@ -129,7 +128,7 @@ fn results(asked: &str) -> Markup {
                 }
             }
         }
-        p { a href=(url("/console/manual", &[])) { "All pages of the manual" } }
+        p { a href="/console/manual" { "All pages of the manual" } }
     }
 }
 

@@ -36,8 +36,8 @@ pub(crate) enum Import {
         /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the hashes of passwords and the secrets are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
-        /// Leave out each domain, role, project or service if another record of this server already has its name. Also leave out every assignment that needs
-        /// one of the records that were left out
+        /// Leave out each domain, role, project or service if another record of this server already has its name. Also leave out every assignment that
+        /// needs one of the records that were left out
         #[arg(long)]
         leave_out_taken: bool,
         /// Also import records, passwords and secrets of an earlier import that were deleted, removed or revoked on this server after that import.

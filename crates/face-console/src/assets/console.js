@@ -106,10 +106,11 @@ if (compare) {
     return row.length ? null : rights;
   }
 
-  // Whether all paths are at or below the path of the page.
+  // Whether the file is of the path of the page: it contains this path, and no path outside of it.
   function isOfHere(rights) {
-    const here = compare.dataset.path.replace(/\/$/, "");
-    return [...rights.values()].every(([path]) => path === compare.dataset.path || path.startsWith(`${here}/`));
+    const [own, paths] = [compare.dataset.path, [...rights.values()].map(([path]) => path)];
+    const below = own.endsWith("/") ? own : `${own}/`;
+    return paths.includes(own) && paths.every((path) => path === own || path.startsWith(below));
   }
 
   function show(then, now) {

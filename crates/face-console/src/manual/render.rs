@@ -51,7 +51,7 @@ pub(super) fn parts(text: &Text) -> Vec<Part> {
 fn events(text: &Text) -> Vec<Event<'_>> {
     const SCROLLED: &str = r#"<div class="scroll" tabindex="0" role="group" aria-label="Wide content">"#;
     let mut events: Vec<Event<'_>> = Vec::new();
-    // The positions of the starts of the open heading and of the open links. A link to a file outside of the manual has no position.
+    // The position of the open heading; for each open link, whether its target is in the manual; the identifiers of the earlier headings.
     let (mut heading, mut links, mut ids) = (None, Vec::new(), BTreeMap::new());
     for event in Parser::new_ext(text.markdown, Options::ENABLE_TABLES) {
         match event {
@@ -101,8 +101,8 @@ fn text_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation, after [`PREFIX`]. The second heading with the same
-/// words gets `-1`.
+/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation. The second heading with the same words
+/// gets `-1`. The identifier begins with [`PREFIX`].
 fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     let id: String =
