@@ -103,11 +103,11 @@ fn enter(
     context: &Context<'_>,
 ) -> Result<Held<Granted>, Closed> {
     // The revision is read first. If a change is acknowledged after the revision was read, the change takes effect with the next request.
-    let (at, keys) = (facts.newest(), context.sessions.generation());
+    let at = facts.newest();
     let key = context.memo.key_of(ask);
     let known = context.memo.verdicts.get(key);
     match known {
-        Some(known) if known.validity.admits(at, keys, &now) => Ok(known),
+        Some(known) if known.validity.admits(at, context.sessions.generation(), &now) => Ok(known),
         known => judge_anew(facts, now(), ask, expired_seconds, (key, known), context),
     }
 }
