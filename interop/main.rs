@@ -121,6 +121,7 @@ mod start;
 mod terms;
 mod timing;
 mod together;
+mod traces;
 mod trees;
 mod upgrade;
 mod waiting;

@@ -7,6 +7,7 @@ use crate::proxmox::drive_datastores;
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES, until};
 use crate::signals::signal;
 use crate::terms::Authority;
+use crate::traces::{Collector, attribute};
 use crate::webdav::litmus;
 use enfilade_testkit::{Etcd, free_port};
 use std::io::{Read as _, Write as _};
@@ -94,6 +95,22 @@ fn any_member_takes_requests_for_files() {
     assert_eq!(status(other, &login, "/dav/main/"), 207);
     other.cli(&["token", "delete", "admin@local!api"]);
     assert_eq!(status(other, &login, "/dav/main/"), 401);
+}
+
+#[test]
+fn a_request_that_another_member_answers_has_one_trace() {
+    let (collector, url) = Collector::start("200 OK");
+    let (fleet, _) = fleet(&[("ENFILADE_TRACES__OTLP", &url)]);
+    let login = fleet.members[0].add_token("admin@local!api");
+    assert_eq!(curl(&fleet.members[1], &login, "/dav/main/traced", &[]).status, 404);
+    let answering = || collector.spans().into_iter().find(|span| attribute(span, "url.path") == "/traced");
+    until("the span of the answering member", &fleet.members[0], || answering().is_some());
+    let answering = answering().unwrap();
+    let passing = || collector.spans().into_iter().find(|span| span["spanId"] == answering["parentSpanId"]);
+    until("the span of the passing member", &fleet.members[1], || passing().is_some());
+    let passing = passing().unwrap();
+    assert_eq!(passing["traceId"], answering["traceId"]);
+    assert_eq!(attribute(&passing, "enfilade.verdict"), "passed");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn take_host(
 ) -> Result<(), Error> {
     if let Some(ApplicationHost(other)) = view.get::<ApplicationHost>(host)? {
         return Err(Error::Invalid(format!(
-            "the host `{host}` belongs to the application `{other}`: choose another host, or take it from `{other}` first"
+            "the host `{host}` belongs to the application `{other}`: choose another host, or first remove `{host}` from `{other}`"
         )));
     }
     change.expect_absent::<ApplicationHost>(host).put(host, &ApplicationHost(name.clone()));

@@ -187,7 +187,7 @@ impl AccountState {
             };
             for file in files {
                 if !now.mirror.is_current() {
-                    return Err(refused(*file, "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned()));
+                    return Err(refused(*file, "for longer than the stale limit, no server has been able to read the file; see `enfilade doctor`".to_owned()));
                 }
                 let faults = [view.fault_of(*file)?, mirrored.fault.clone()];
                 if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {

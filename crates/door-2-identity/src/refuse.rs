@@ -259,7 +259,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from some groups"),
     RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
-    RefusalRow::new("ID14", Fault::Operator, "`user.cfg` or `token.shadow` defines the user or token. For longer than the stale limit, the file has been invalid, or no server has read it", "`enfilade doctor` shows the reason: correct the line of the file, or start a server if none runs"),
+    RefusalRow::new("ID14", Fault::Operator, "the file that defines this user or token (`user.cfg` or `token.shadow`) has been invalid, or no server has read it, for longer than the stale limit", "`enfilade doctor` shows the reason: correct the line of the file, or start a server if none runs"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
     RefusalRow::new("ID16", Fault::Client, "this server does not support the kind or content of the session token", "log in again; the log says which kind or content"),
     RefusalRow::new("ID17", Fault::Client, "the session token has expired", "log in again"),

@@ -33,7 +33,7 @@ pub fn open(
     }
     if !now.mirror.is_current() {
         let reason =
-            "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned();
+            "for longer than the stale limit, no server has been able to read the file; see `enfilade doctor`".to_owned();
         return Err(Refusal::Broken { name: name.clone(), line: 0, reason });
     }
     if !known.is_plain {

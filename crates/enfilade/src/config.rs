@@ -1,6 +1,7 @@
 //! Reads `enfilade.toml`, and applies the environment variables, which override the file. An unknown key is an error. The error suggests the most
 //! similar known key.
 
+mod collector;
 mod datastore_names;
 mod fleet;
 mod keys;
@@ -9,6 +10,7 @@ mod shown;
 mod url_origin;
 mod values;
 
+pub(crate) use collector::CollectorUrl;
 pub(crate) use fleet::{MemberName, ProofMillis};
 pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
@@ -26,6 +28,7 @@ use enfilade_tls::{Match, Rules};
 use fleet::MemberAddress;
 use keys::{
     Access, Backup, Console, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges,
+    Traces,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +51,7 @@ pub(crate) struct Config {
     pub(crate) decisions: Decisions,
     pub(crate) privileges: Privileges,
     pub(crate) operations: Operations,
+    pub(crate) traces: Traces,
     pub(crate) facts: Facts,
     pub(crate) fleet: Fleet,
     pub(crate) backup: Backup,

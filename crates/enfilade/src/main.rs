@@ -54,6 +54,7 @@ mod sweeping;
 mod takeover;
 mod time_service;
 mod token_key;
+mod traces;
 mod upkeep;
 
 use std::alloc::System;

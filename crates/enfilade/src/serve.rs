@@ -21,7 +21,7 @@ use crate::shared_certificates::Held;
 use crate::signals::Signals;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
-    notify, operations, output, process_use, reload, self_made, sweeping, takeover, token_key,
+    notify, operations, output, process_use, reload, self_made, sweeping, takeover, token_key, traces,
 };
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
@@ -169,6 +169,7 @@ fn faces_of(home: &Home, house: &Arc<House>) -> Faces {
         .with_limit_model(home.config.identity.limit_model.model())
         .with_sign_in(home.config.decisions.sign_in.as_ref().map(UrlOrigin::as_str))
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header))
+        .with_traces(traces::queue(&home.config))
 }
 
 /// Counts the open connections.
@@ -264,7 +265,7 @@ async fn serve(
     let _ = drain.send(true);
     empty(&[&admission, &passed_on], limits.drain_seconds).await;
     watching.abort_all();
-    write_log(log).await;
+    tokio::join!(traces::finish(&home.config, &faces), write_log(log));
     Ok(())
 }
 
@@ -406,6 +407,7 @@ fn follow_everything(
     keys::follow(home, house)?;
     faces.set_keys(keys::lister(home));
     disks::follow(home, faces)?;
+    traces::follow(&home.config, faces);
     schedule::follow(home, faces)?;
     self_made::follow(home)?;
     takeover::follow(home, house)?;

@@ -127,8 +127,9 @@ async fn admitted(
     // A text that no link can have is refused like an unknown link.
     let text = Secret::new(text.as_bytes()).ok_or(IdentityRefusal::NoLink)?;
     let credential = Credential::Link(LinkAsk { text, proof });
-    let visit = trace.admitted(faces.arc_house().admit(&credential, connection.peer.ip())).await?;
+    let mut visit = trace.admitted(faces.arc_house().admit(&credential, connection.peer.ip())).await?;
     connection.anonymous.release();
+    trace.time(&mut visit);
     known(trace, &visit);
     Ok(visit)
 }

@@ -76,8 +76,9 @@ pub(crate) async fn signed_in(
     let credential = Credential::Browser(ask);
     let admitted = faces.arc_house().admit(&credential, connection.peer.ip());
     match trace.admitted(admitted).await {
-        Ok(visit) => {
+        Ok(mut visit) => {
             connection.anonymous.release();
+            trace.time(&mut visit);
             known(trace, &visit);
             Ok(Some((visit, csrf)))
         }

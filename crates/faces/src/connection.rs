@@ -7,6 +7,7 @@ use hyper::header::HOST;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Stands for the peer of a connection over a Unix socket, until the server has read the client's address from the headers of a request. No client
@@ -35,6 +36,24 @@ pub struct Connection {
     pub terms: Option<Terms>,
     /// The files that the kernel sends on this connection; `None` with TLS.
     pub splices: Option<Arc<Splices>>,
+    /// The time of the TLS handshake; `None` without TLS.
+    pub handshake: Option<Arc<Handshake>>,
+}
+
+/// The begin and the end of the TLS handshake of a connection. They belong to the trace of the first request that has a trace.
+#[derive(Debug)]
+pub struct Handshake(Mutex<Option<(Instant, Instant)>>);
+
+impl Handshake {
+    /// A handshake that has ended.
+    pub fn new(began: Instant, ended: Instant) -> Self {
+        Handshake(Mutex::new(Some((began, ended))))
+    }
+
+    /// The begin and the end; `None` if they were taken before.
+    pub(crate) fn take(&self) -> Option<(Instant, Instant)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Compares TLS policies. The function returns whether the policy of a host differs from the policy of the connection. For example, a host can

@@ -1,12 +1,14 @@
 //! The state that all protocols share, such as the counters, and the function that authenticates a request (door 2).
 
+use crate::clock;
 use crate::connection::Connection;
 use crate::credential::Carried;
 use crate::metrics::Metrics;
 use crate::pass_on::{Elsewhere, PassOn, home_elsewhere};
 use crate::rendered::Rendered;
 use crate::served_certificates::ServedCertificates;
-use crate::trace::{self, Trace};
+use crate::spans::TraceQueue;
+use crate::trace::Trace;
 use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{ChangeContext, FileSet, KeySummary, LimitModel, PasswordRules};
 use enfilade_facts::limits::Limits;
@@ -39,6 +41,7 @@ pub struct Faces {
     /// The other members of the fleet, which serve datastores; `None` if this server is not in a fleet.
     others: Option<Arc<dyn PassOn>>,
     prove_first: Option<ProveFirst>,
+    pub(crate) traces: Option<Arc<TraceQueue>>,
 }
 
 /// Proves that the facts are current, with a question that the server sends to etcd after the call. The error says why there is no proof.
@@ -95,6 +98,7 @@ impl Faces {
             sign_in,
             others: None,
             prove_first: None,
+            traces: None,
         }
     }
 
@@ -259,6 +263,17 @@ impl Faces {
         self.others.as_deref()
     }
 
+    /// Makes the server export traces of requests.
+    #[must_use]
+    pub fn with_traces(self, traces: Option<Arc<TraceQueue>>) -> Self {
+        Faces { traces, ..self }
+    }
+
+    /// The finished requests whose traces wait to be sent; `None` if the server exports no traces.
+    pub fn traces(&self) -> Option<&Arc<TraceQueue>> {
+        self.traces.as_ref()
+    }
+
     /// Makes the server send this value of `Strict-Transport-Security` with every response to a URL with `https` (RFC 6797 §6.1).
     #[must_use]
     pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
@@ -289,7 +304,7 @@ impl Faces {
         takes: Takes,
         trace: &mut Trace,
     ) -> Result<Visit, Refusal> {
-        let began = trace::clock();
+        let began = clock::monotonic();
         let judged = self.judge(connection, carried, takes, trace).await;
         trace.judged(began, judged.is_ok());
         judged
@@ -310,7 +325,7 @@ impl Faces {
             (carried, _) => carried?,
         };
         let recognised = carried.unread().map(|unread| self.house.recognise(&connection.last, unread, from));
-        let visit = match recognised.transpose() {
+        let mut visit = match recognised.transpose() {
             Ok(Some(visit)) if !takes_secrets && visit.identity().session().is_none() => {
                 return Err(IdentityRefusal::NoCredential.into());
             }
@@ -335,6 +350,7 @@ impl Faces {
             }
         };
         connection.anonymous.release();
+        trace.time(&mut visit);
         trace.event.authid = visit.principal().authid.to_word();
         trace.event.revision = visit.identity().at().revision.0;
         Ok(visit)

@@ -474,6 +474,7 @@ mod tests {
                 certificate: None,
                 terms: None,
                 splices: None,
+                handshake: None,
             };
             connection.follow(&headers.collect(), &Metrics::default()).map(|_| connection.client())
         };

@@ -68,6 +68,7 @@ metrics! {
     CERTIFICATES_BAD = gauge "enfilade_certificates_bad" [] "certificate files that cannot be used; for each file, the log says whether the previous certificate of the file is still served";
     RELOAD_FAILED = gauge "enfilade_reload_failed" [] "1 if the configuration, the crt-list or the directory of certificates was refused when it was last read, after a signal or a change of a file; the earlier state stays in use";
     LOST_LINES = counter "enfilade_log_lines_lost_total" ["reason"] "lines of requests and warnings that are not in the log, by reason: write (standard error could not be written), queue (standard error was not read fast enough), limit (refusals beyond [limits] refusals_logged_per_second); lines of changes are never lost";
+    TRACES = counter "enfilade_traces_total" ["outcome"] "traces of requests, by outcome: sent (the collector accepted the trace), lost (the queue was full, or the collector refused the trace); absent if [traces] otlp is not set";
     HASHES = counter "enfilade_hashes_total" ["outcome"] "slow password hashes, by outcome: computed, shared (the request waited for the hash that another request computed), turned_away (the queue was full, or the wait was too long; status 503)";
     FAILED_LOGINS = counter "enfilade_failed_logins_total" ["outcome"] "logins that failed, and attempts from blocked addresses (barred)";
     REVOCATIONS = gauge "enfilade_revocations" [] "stored revocations; a revocation of expired tokens counts until it is deleted";
@@ -232,6 +233,8 @@ pub struct Metrics {
     confined: OnceLock<[(&'static str, bool); 2]>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
     lost_lines: Mutex<Vec<(&'static str, u64)>>,
+    /// How many requests have had their traces sent, and how many have lost their traces.
+    traces: Mutex<Option<(u64, u64)>>,
     history: history::History,
     refusals: refusals::Refusals,
 }
@@ -358,6 +361,11 @@ impl Metrics {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
+    /// Sets how many requests have had their traces sent, and how many have lost their traces.
+    pub fn set_traces(&self, counts: Option<(u64, u64)>) {
+        *self.traces.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
     /// Sets the space of each file system: of the data directory (`None`), and of datastores.
     pub fn set_disks(&self, disks: BTreeMap<Option<DatastoreName>, Disk>) {
         *self.disks.lock().unwrap_or_else(PoisonError::into_inner) = disks;
@@ -417,6 +425,9 @@ impl Metrics {
         RELOAD_FAILED.write(&mut text, [alone(read(&self.reload_failed))]);
         let lost = self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner).clone();
         LOST_LINES.write(&mut text, lost.into_iter().map(|(reason, count)| of(reason, count)));
+        let traces = *self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = traces.into_iter().flat_map(|(sent, lost)| [of("sent", sent), of("lost", lost)]);
+        TRACES.write(&mut text, rows);
         let gate = house.gate().counts();
         let rows = [("computed", gate.computed), ("shared", gate.shared), ("turned_away", gate.turned_away)];
         HASHES.write(&mut text, rows.map(|(outcome, count)| of(outcome, count)));

@@ -7,6 +7,7 @@ use crate::answered_by::AnsweredBy;
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
+use crate::parent_span::TRACEPARENT;
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::{Failure, RequestError};
 use crate::respond::{Answer, fail};
@@ -30,9 +31,11 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 /// The value of `Expect` of a client that sends the body only after the server asked for the body.
 const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header in which programs that take part in a trace store data of their own (W3C Trace Context §3.3).
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Headers that are not passed on: headers about one connection, and headers with which only this server may describe the client.
-const NOT_PASSED: [HeaderName; 15] = [
+const NOT_PASSED: [HeaderName; 17] = [
     CONNECTION,
     KEEP_ALIVE,
     PROXY_CONNECTION,
@@ -48,6 +51,8 @@ const NOT_PASSED: [HeaderName; 15] = [
     X_PORT,
     CERTIFICATE,
     REQUEST_ID,
+    TRACEPARENT,
+    TRACESTATE,
 ];
 
 /// The other members of the fleet, to which requests are passed on.
@@ -178,6 +183,9 @@ fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Tr
     headers.insert(HOST, host);
     headers.insert(FORWARDED, forwarded(connection.peer, connection.is_https)?);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&trace.event.id.to_string()).ok()?);
+    if let Some(spans) = &trace.spans {
+        headers.insert(TRACEPARENT, spans.header()?);
+    }
     if let Some(CertificateAsk { fingerprint }) = &connection.certificate {
         let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
         headers.insert(CERTIFICATE, HeaderValue::from_str(&digits).ok()?);
@@ -239,6 +247,8 @@ mod tests {
             ("x-forwarded-for", "192.0.2.1"),
             ("x-enfilade-client-certificate", "00"),
             ("x-request-id", "mine"),
+            ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+            ("tracestate", "a=b"),
         ]);
         strip(&mut headers);
         let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();

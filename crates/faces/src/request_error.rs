@@ -122,8 +122,8 @@ pub enum RequestError {
     Upgrade,
     /// The names of the visitor's groups are longer in total than this many bytes.
     #[error(
-        "the names of all groups of the user have together more than {0} bytes. Remove the user from groups, or run `enfilade application set NAME \
-         --send-groups no`: then the application gets no group names of any user"
+        "the names of the user's groups have more than {0} bytes in total. Remove the user from some groups, or run `enfilade application set NAME \
+         --send-groups no`: after that, the application gets no names of groups, for any user"
     )]
     GroupsTooLong(usize),
     /// The member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait.

@@ -6,6 +6,7 @@ use crate::credential;
 use crate::faces::{Faces, Takes};
 use crate::forwarded::set_host;
 use crate::head;
+use crate::parent_span::ParentSpan;
 use crate::pass_on;
 use crate::received::Incoming;
 use crate::request_error::RequestError;
@@ -101,7 +102,11 @@ impl Router {
         };
         let id = self.faces.request_id();
         let who = (id, connection.client());
-        let mut trace = Trace::new(house, metrics, who, request.method().as_str());
+        let spans = self.faces.traces.as_ref().and_then(|traces| {
+            let parent = connection.proxies.as_ref().and_then(|_| ParentSpan::read(request.headers()));
+            traces.begin(id, parent, connection.handshake.as_deref())
+        });
+        let mut trace = Trace::new(house, metrics, who, request.method().as_str(), spans);
         if connection.proxies.is_some() || form.is_some() {
             trace.event.proxy_id = request_id_of(request.headers());
         }
@@ -233,8 +238,9 @@ impl Faces {
         trace.event.authid = ticket.word();
         let changes_something = !matches!(*method, Method::GET | Method::HEAD);
         let credential = Credential::Ticket { ticket, changes_something };
-        let visit = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await?;
+        let mut visit = trace.admitted(self.house.admit(&credential, connection.peer.ip())).await?;
         connection.anonymous.release();
+        trace.time(&mut visit);
         trace.event.authid = visit.principal().authid.to_word();
         Ok(visit)
     }

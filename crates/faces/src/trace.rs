@@ -1,10 +1,12 @@
 //! The audit event of a request. The event is recorded exactly once: when the [`Trace`] is dropped, after the last byte of the response.
 
+use crate::clock;
 use crate::metrics::{Metrics, TimedDoor};
 use crate::request_error::{Failure, RequestError};
-use enfilade_facts::Refuse;
+use crate::spans::RunningSpans;
 use enfilade_facts::vocabulary::RequestId;
-use enfilade_passage::{Event, House, Refusal};
+use enfilade_facts::{Door, Refuse};
+use enfilade_passage::{Event, House, Refusal, Visit};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +22,8 @@ pub struct Trace {
     /// A text that [`Trace::failed`] adds to the reason of a [`RequestError`], such as the error of a connection to another member; empty if there is
     /// none.
     pub(crate) cause: String,
+    /// The spans of the request, if its trace is exported.
+    pub(crate) spans: Option<Box<RunningSpans>>,
 }
 
 impl Trace {
@@ -28,6 +32,7 @@ impl Trace {
         metrics: &Arc<Metrics>,
         (id, peer): (RequestId, String),
         verb: &str,
+        spans: Option<Box<RunningSpans>>,
     ) -> Self {
         let event = Event { id, peer, verb: verb.into(), verdict: "permit", ..Event::default() };
         Trace {
@@ -37,6 +42,14 @@ impl Trace {
             began: house.now().tick_millis,
             admitted: None,
             cause: String::new(),
+            spans,
+        }
+    }
+
+    /// Measures the doors that the visitor asks from now on, if the trace of the request is exported.
+    pub fn time(&self, visit: &mut Visit) {
+        if let Some(spans) = &self.spans {
+            visit.time(spans.timer());
         }
     }
 
@@ -45,7 +58,7 @@ impl Trace {
     /// # Errors
     /// The errors of `judging`.
     pub async fn admitted<T, E>(&mut self, judging: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let began = clock();
+        let began = clock::monotonic();
         let judged = judging.await;
         self.judged(began, judged.is_ok());
         judged
@@ -53,8 +66,11 @@ impl Trace {
 
     /// Records the time since `began` as the time of door 2. If door 2 granted the request, the time of doors 3 to 5 starts now.
     pub(crate) fn judged(&mut self, began: Instant, is_granted: bool) {
-        let now = clock();
+        let now = clock::monotonic();
         self.metrics.door_took(TimedDoor::Identity, now.saturating_duration_since(began));
+        if let Some(spans) = &self.spans {
+            spans.asked(Door::Identity, began, now);
+        }
         self.admitted = is_granted.then_some(now);
     }
 
@@ -88,11 +104,6 @@ impl Trace {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "no decision depends on the measured duration")]
-pub(crate) fn clock() -> Instant {
-    Instant::now()
-}
-
 impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Trace")
@@ -115,6 +126,9 @@ impl Drop for Trace {
         }
         if let Some(admitted) = self.admitted {
             self.metrics.door_took(TimedDoor::Content, admitted.elapsed());
+        }
+        if let Some(spans) = self.spans.take() {
+            spans.end(&self.event);
         }
         self.house.audit().record(std::mem::take(&mut self.event));
     }

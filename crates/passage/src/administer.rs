@@ -4,8 +4,8 @@
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::{About, AdminAsk, AdminPermit, ApiPermit, Lending, Rule};
-use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
+use enfilade_facts::{Door, Read};
 
 impl Visit {
     /// Asks door 4 on a fresh view for a permit that is decided by privileges on a path: for the Proxmox API, the console, and proxies that ask for
@@ -17,7 +17,8 @@ impl Visit {
         let house = std::sync::Arc::clone(&self.house);
         house.parts.source.read(|view| {
             self.ask_again(view)?;
-            Ok(enfilade_access::administer(view, house.now(), &self.identity, ask)?)
+            let judge = || enfilade_access::administer(view, house.now(), &self.identity, ask);
+            Ok(self.timer.time(Door::Access, judge)?)
         })?
     }
 
@@ -40,13 +41,15 @@ impl Visit {
         if rule.is_bounded() {
             return house.parts.source.read(|view| {
                 self.ask_again(view)?;
-                Ok(enfilade_access::use_api(Some((view, now)), &self.identity, rule, about)?)
+                let judge = || enfilade_access::use_api(Some((view, now)), &self.identity, rule, about);
+                Ok(self.timer.time(Door::Access, judge)?)
             })?;
         }
         if !self.identity.validity().holds(house.parts.source.at(), now) {
             house.parts.source.read(|view| self.ask_again(view))??;
         }
-        Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
+        let judge = || enfilade_access::use_api(None, &self.identity, rule, about);
+        Ok(self.timer.time(Door::Access, judge)?)
     }
 
     /// Checks that a running API call, which got this permit earlier, may continue. The facts may have changed during the call.

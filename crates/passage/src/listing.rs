@@ -10,7 +10,7 @@ use crate::ways::WayMembers;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Property, Rank};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
-use enfilade_facts::{Clocks, MemoKey};
+use enfilade_facts::{Clocks, Door, MemoKey};
 use std::sync::Arc;
 
 impl Stay {
@@ -53,7 +53,9 @@ impl Stay {
         self.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;
             let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
-            Ok(enfilade_access::see(view, now, identity, &stay.datastore, directory, &children, memo)?)
+            let judge =
+                || enfilade_access::see(view, now, identity, &stay.datastore, directory, &children, memo);
+            Ok(stay.visit.timer.time(Door::Access, judge)?)
         })
     }
 }

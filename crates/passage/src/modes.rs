@@ -4,6 +4,7 @@
 //! The ledger counts the operations of all modes except explanations and reviews. An explanation or a review cannot act, because a [`crate::Stay`]
 //! needs an operation that the ledger counts.
 
+use crate::door_times::DoorTimer;
 use crate::handles::Handle;
 use crate::house::House;
 use crate::refuse::Refusal;
@@ -22,6 +23,11 @@ pub(crate) trait Mode {
 
     /// Enters the operation into the ledger, if operations of this mode are counted. Returns `None` if the datastore does not exist.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
+
+    /// Measures the doors, if the trace of the request is exported.
+    fn timer(&self) -> DoorTimer {
+        DoorTimer::default()
+    }
 
     /// The principal that is judged, if the mode has a principal. A request asks door 2 again on this view if the facts changed.
     fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {

@@ -14,6 +14,7 @@
 //! door.
 
 use crate::credential::Credential;
+use crate::door_times::DoorTimer;
 use crate::house::House;
 use crate::modes::{LedgerEntry, Mode};
 use crate::reach::Inside;
@@ -23,7 +24,7 @@ use enfilade_content::{Fill, LockToken, Node, Patience, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Phase, Record};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
-use enfilade_facts::{At, Clocks, Read, View};
+use enfilade_facts::{At, Clocks, Door, Read, View};
 use enfilade_identity::{Closed, IdentityPermit, Principal};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -84,7 +85,7 @@ impl House {
                 let _ = self.parts.upgrades.try_send(upgrade.clone());
             }
         }
-        Visit { house: Arc::clone(self), identity }
+        Visit { house: Arc::clone(self), identity, timer: DoorTimer::default() }
     }
 }
 
@@ -93,9 +94,15 @@ impl House {
 pub struct Visit {
     pub(crate) house: Arc<House>,
     pub(crate) identity: IdentityPermit,
+    pub(crate) timer: DoorTimer,
 }
 
 impl Visit {
+    /// Measures the next doors of this request.
+    pub fn time(&mut self, timer: DoorTimer) {
+        self.timer = timer;
+    }
+
     /// Asks doors 3 and 4 about a datastore. Then door 5 opens the directory of the datastore. With [`CachedOnly`](crate::CachedOnly) the call
     /// returns `WouldWait` if the directory is not open already.
     ///
@@ -110,7 +117,8 @@ impl Visit {
     ) -> Result<P::Of<Stay>, Refusal> {
         let house = Arc::clone(&self.house);
         let (datastore, (guard, handle)) = house.enter(&mut Act(&mut self), name, kind)?;
-        P::and_then(house.root(&handle, &datastore, patience)?, |root| {
+        let root = self.timer.time(Door::Content, || house.root(&handle, &datastore, patience))?;
+        P::and_then(root, |root| {
             let (fill, counted) = (handle.fill.clone(), Counted::default());
             Ok(P::ready(Stay { visit: self, datastore, root, fill, still: None, counted, guard }))
         })
@@ -127,6 +135,10 @@ impl Mode for Act<'_> {
 
     fn count(house: &House, ask: &DatastoreAsk<'_>, now: Clocks) -> Result<Option<LedgerEntry>, Refusal> {
         house.count_in(ask, now, Arc::clone)
+    }
+
+    fn timer(&self) -> DoorTimer {
+        self.0.timer.clone()
     }
 
     fn principal(&mut self, view: &View<'_>) -> Result<Option<&Principal>, Refusal> {
@@ -178,6 +190,7 @@ impl House {
     ) -> Result<(DatastorePermit, M::Operation), Refusal> {
         let now = self.now();
         let ask = DatastoreAsk { name, kind, phase: Phase::Entering };
+        let timer = mode.timer();
         // If the datastore is created after `count` returned and before door 3 decides, the next iteration finds the datastore.
         for _ in 0..4 {
             let operation =
@@ -188,12 +201,14 @@ impl House {
                 None => self.parts.source.read(|view| {
                     let principal = mode.principal(view)?;
                     let record = self.stores.record(view, name)?;
-                    let permit = self.judge(&record, now, &ask);
+                    let permit = timer.time(Door::Datastore, || self.judge(&record, now, &ask));
                     // A principal without a role on the datastore learns nothing about the datastore, not even its maintenance mode.
                     if let Some(principal) = principal {
-                        let admitted =
-                            enfilade_access::admits(view, now, principal, name, &self.parts.access_memo);
-                        admitted.map_err(|why| with_note_of_absent_store(why, &permit))?;
+                        let memo = &self.parts.access_memo;
+                        let admits = || enfilade_access::admits(view, now, principal, name, memo);
+                        timer
+                            .time(Door::Access, admits)
+                            .map_err(|why| with_note_of_absent_store(why, &permit))?;
                     }
                     Ok::<_, Refusal>(permit?)
                 })??,
@@ -291,7 +306,9 @@ impl Stay {
         self.on_view(|stay, view| {
             let house = &stay.visit.house;
             let memo = &house.parts.access_memo;
-            Ok(enfilade_access::open(view, house.now(), &stay.visit.identity, &stay.datastore, ask, memo)?)
+            let (now, identity) = (house.now(), &stay.visit.identity);
+            let judge = || enfilade_access::open(view, now, identity, &stay.datastore, ask, memo);
+            Ok(stay.visit.timer.time(Door::Access, judge)?)
         })
     }
 

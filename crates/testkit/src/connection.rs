@@ -16,5 +16,6 @@ pub fn connection() -> Connection {
         certificate: None,
         terms: None,
         splices: None,
+        handshake: None,
     }
 }

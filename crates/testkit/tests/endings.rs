@@ -353,11 +353,11 @@ fn take(what: &str, world: &World) -> Taken {
             world.revoke(Revoked::Project(world.project));
             ("in person", &[], undo(|_| {}))
         }
-        "everything of a user is revoked (`revoke user --everything`)" => {
+        "all sessions and credentials of a user are revoked (`revoke user --everything`)" => {
             enfilade_admin::withdraw_from(&ctx, &world.ann.1).unwrap();
             ("by a credential", &[], None)
         }
-        "everything for a project is revoked (`revoke project --everything`)" => {
+        "all sessions and lent credentials for a project are revoked (`revoke project --everything`)" => {
             enfilade_admin::withdraw_for(&ctx, &world.project).unwrap();
             ("by a key", &[], None)
         }

@@ -1,6 +1,7 @@
 //! Every key of `enfilade.toml` except the limits: section, type, default, effect and meaning. The parser, SIGHUP and the reference
 //! (`enfilade reference configuration`) all use this table.
 
+use super::collector::CollectorUrl;
 use super::datastore_names::DatastoreNames;
 use super::fleet::{EtcdUrls, LogPrefix, MemberAddress, MemberName, ProofMillis};
 use super::url_origin::UrlOrigin;
@@ -246,6 +247,13 @@ keys! {
     operations: Operations, "operations.md" {
         /// The address for metrics and health.
         listen: Addresses = Addresses::local(9443), Restart;
+    }
+    /// Traces of requests, for an OpenTelemetry collector.
+    traces: Traces, "operations.md#traces" {
+        /// The URL of the collector, which must accept OTLP over HTTP. The server sends the traces without encryption.
+        otlp: Option<CollectorUrl>, "no traces are sent", Restart;
+        /// The server sends the traces of one of this many requests, on average. For the requests of a trusted proxy, the header `traceparent` decides.
+        one_in: Positive = Positive(1), Restart;
     }
     /// The store of facts, and the files that you edit.
     facts: Facts, "backup.md" {

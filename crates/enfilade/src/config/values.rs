@@ -1,5 +1,6 @@
 //! Types of configuration values.
 
+use super::collector::CollectorUrl;
 use super::url_origin::UrlOrigin;
 use crate::listen::{Addresses, Networks, Trusted};
 use enfilade_admin::PasswordRegex;
@@ -80,6 +81,7 @@ expected! {
     Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,
     AcmeDirectory: "`letsencrypt`, `letsencrypt-staging` or a URL with `https`",
     UrlOrigin: "`https://`, a host name, and an optional port" = r#""https://files.example.com""#,
+    CollectorUrl: "`http://`, a host, and an optional port and path" = r#""http://127.0.0.1:4318""#,
     MailAddress: "e-mail address" = r#""admin@example.com""#,
     Names: "list of host names and IP addresses, such as `[\"nas.lan\", \"192.168.1.2\"]`" = r#"["nas.lan", "192.168.1.2"]"#,
 }

@@ -304,15 +304,22 @@ fn listened(config: &Config) -> BTreeSet<u16> {
     texts.filter_map(|text| port_of(text)).chain(member).collect()
 }
 
-/// The TCP ports to which the server connects: the ports of the certificate authority, and of name servers.
+/// The port of name servers. The C library asks them over TCP if an answer is too long for UDP.
+const NAME_SERVER: u16 = 53;
+
+/// The TCP ports to which the server connects: the ports of the certificate authority, of the collector of traces, and of name servers.
 fn connected(config: &Config) -> Option<BTreeSet<u16>> {
     if config.fleet.etcd.is_some() {
         return None;
     }
-    if config.tls.acme.is_none() {
-        return Some(BTreeSet::new());
+    let mut ports = BTreeSet::new();
+    if config.tls.acme.is_some() {
+        let url = config.tls.acme_directory.url();
+        let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
+        ports.extend([Some(NAME_SERVER), Some(443), authority.and_then(port_of)].into_iter().flatten());
     }
-    let url = config.tls.acme_directory.url();
-    let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
-    Some([Some(53), Some(443), authority.and_then(port_of)].into_iter().flatten().collect())
+    if let Some(collector) = &config.traces.otlp {
+        ports.extend([NAME_SERVER, collector.port]);
+    }
+    Some(ports)
 }

@@ -14,8 +14,8 @@ use crate::acme::Answers;
 use crate::certificates::Keeper;
 use crate::{log_lines, output, owner, process_use};
 use enfilade_faces::{
-    AnonymousSlot, Body, Connection, Faces, Flaw, HandshakeEnd, Proxies, Redirect, Router, Splices, Terms,
-    TimedDoor, UNNAMED,
+    AnonymousSlot, Body, Connection, Faces, Flaw, Handshake, HandshakeEnd, Proxies, Redirect, Router,
+    Splices, Terms, TimedDoor, UNNAMED,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
@@ -217,7 +217,8 @@ pub(crate) async fn tls(
             let handshake = handshake(stream, &certificates, &keeper, answers, router.faces());
             let (limit, began) = (Duration::from_secs(limits.handshake_seconds), Instant::now());
             let shaken = tokio::time::timeout(limit, handshake).await;
-            router.faces().metrics().door_took(TimedDoor::Tls, began.elapsed());
+            let ended = Instant::now();
+            router.faces().metrics().door_took(TimedDoor::Tls, ended.saturating_duration_since(began));
             // After a failed or slow handshake there is no channel for a response.
             let Ok(Some((stream, permit))) = shaken else { return };
             turn.client.goes_on();
@@ -237,6 +238,7 @@ pub(crate) async fn tls(
                 certificate,
                 terms: Some(terms),
                 splices: None,
+                handshake: Some(Arc::new(Handshake::new(began.into_std(), ended.into_std()))),
             };
             speak(stream, is_h2, connection, turn.client, router, drain).await;
         }
@@ -358,6 +360,7 @@ pub(crate) async fn plain(listener: Listener, router: Router, door: Door) {
             certificate: None,
             terms: None,
             splices: Some(Arc::clone(&splices)),
+            handshake: None,
         };
         speak(Splicing::new(stream, splices), false, connection, turn.client, router.clone(), drain)
     })
@@ -391,6 +394,7 @@ pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>
                 certificate: None,
                 terms: None,
                 splices: None,
+                handshake: None,
             };
             speak(stream, is_h2, connection, turn.client, router, drain).await;
         }
@@ -455,6 +459,7 @@ pub(crate) async fn operations(
                 if request.uri().path() == "/metrics" {
                     metrics.set_process(process_use::read());
                     metrics.set_lost_lines(log_lines::lost());
+                    metrics.set_traces(router.faces().traces().map(|traces| traces.counts()));
                 }
                 router.answer_operations(&request)
             };

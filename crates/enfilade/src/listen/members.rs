@@ -73,6 +73,7 @@ pub(crate) async fn members(
                 certificate: None,
                 terms: None,
                 splices: None,
+                handshake: None,
             };
             tokio::select! {
                 () = speak(stream, false, connection, turn.client, router, drain) => {}

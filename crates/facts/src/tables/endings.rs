@@ -142,12 +142,12 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
         "no API call revokes the sessions for a project or domain",
     ),
     (
-        "everything of a user is revoked (`revoke user --everything`)",
+        "all sessions and credentials of a user are revoked (`revoke user --everything`)",
         "the sessions that depend on the user; password, API tokens, keys, trusts and OAuth access tokens are deleted",
         "no API call revokes everything of a user",
     ),
     (
-        "everything for a project is revoked (`revoke project --everything`)",
+        "all sessions and lent credentials for a project are revoked (`revoke project --everything`)",
         "the sessions for the project; application credentials, keys, trusts and OAuth access tokens for it are deleted",
         "no API call revokes everything for a project",
     ),

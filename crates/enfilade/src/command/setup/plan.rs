@@ -100,7 +100,7 @@ fn user(options: &Setup, asks: bool) -> anyhow::Result<Userid> {
         (None, _) if asks => asked("name of the user", usual.as_deref(), user_of),
         (None, Some(usual)) => user_of(usual),
         (None, None) => bail!(
-            "the user of the datastore needs a name, because the name of the calling user (root, the administrator, or a name that is not allowed) cannot be used: add --user NAME"
+            "add --user NAME with a name for the user of the datastore: the default is the name of the user that runs this command, and this name is root, the name of the administrator, or not allowed"
         ),
     }
 }

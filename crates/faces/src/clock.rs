@@ -1,0 +1,15 @@
+//! The clocks for measured durations. No decision depends on them.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The time of the monotonic clock.
+#[expect(clippy::disallowed_methods, reason = "no decision depends on the measured duration")]
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
+}
+
+/// The time since the epoch.
+#[expect(clippy::disallowed_methods, reason = "no decision depends on the times of a trace")]
+pub(crate) fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
