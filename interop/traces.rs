@@ -4,10 +4,12 @@ use crate::curl::{command, curl};
 use crate::proxmox::python_path;
 use crate::server::{Server, WITHOUT_PENALTIES, free_port, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Receives traces. Its answers have the given status line.
 #[derive(Clone, Default)]
@@ -48,7 +50,7 @@ impl Collector {
 
     /// Waits for the span of the request for this path.
     fn span(&self, server: &Server, path: &str) -> Value {
-        let find = || self.spans().into_iter().find(|span| attribute(span, "url.path") == path);
+        let find = || self.spans().into_iter().find(|span| attribute(span, "enfilade.path") == path);
         until(path, server, || find().is_some());
         find().unwrap()
     }
@@ -109,6 +111,7 @@ fn a_trace_has_a_span_for_each_door_and_no_secret() {
     let (collector, url) = Collector::start("200 OK");
     let server = Server::start_with(&[
         ("ENFILADE_TRACES__OTLP", &url),
+        ("ENFILADE_TRACES__CONTINUE_PROXIES", "true"),
         ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1"),
         WITHOUT_PENALTIES,
     ]);
@@ -118,6 +121,11 @@ fn a_trace_has_a_span_for_each_door_and_no_secret() {
     curl(&server, &alice, "/dav/main/a?secret-query", &["--header", PARENT]);
     assert_eq!(curl(&server, &alice, "/dav/main/absent", &[]).status, 404);
     assert_eq!(curl(&server, "alice@local!test:wrong-secret", "/dav/main/b", &[]).status, 401);
+    let link = server.cli(&["link", "create", "main", "/a", "--user", "alice@local"]);
+    let link = link[0]["path"].as_str().unwrap();
+    assert_eq!(curl(&server, "", link, &["--cookie", "__Host-console=secret-cookie"]).status, 200);
+    let unsampled = PARENT.replace("-01", "-00").replace("4736", "0000");
+    assert_eq!(curl(&server, &alice, "/dav/main/unsampled", &["--header", &unsampled]).status, 404);
 
     let doors = ["tls", "identity", "datastore", "access", "content"];
     let put = collector.span(&server, "/a");
@@ -144,8 +152,14 @@ fn a_trace_has_a_span_for_each_door_and_no_secret() {
     let wrong = collector.span(&server, "/dav/main/b");
     assert_eq!(collector.below(&wrong), ["tls", "identity"]);
 
+    // The link's file is read after the request with the flag `00`.
+    curl(&server, &alice, "/dav/main/end", &[]);
+    collector.span(&server, "/end");
     let bodies = collector.bodies();
-    for hidden in [secret, "wrong-secret", "secret-query"] {
+    assert!(!bodies.iter().any(|body| body.contains("unsampled")));
+    assert!(bodies.iter().any(|body| body.contains("\"/s/-")), "{bodies:?}");
+    let of_link = link.strip_prefix("/s/").unwrap();
+    for hidden in [secret, "wrong-secret", "secret-query", "secret-cookie", of_link] {
         assert!(!bodies.iter().any(|body| body.contains(hidden)), "{hidden}");
     }
     let mut python = Command::new("python3");
@@ -158,14 +172,59 @@ fn a_trace_has_a_span_for_each_door_and_no_secret() {
 }
 
 #[test]
-fn a_client_that_is_no_proxy_chooses_no_trace() {
+fn a_sender_chooses_no_trace_without_the_setting() {
     let (collector, url) = Collector::start("200 OK");
-    let server = Server::start_with(&[("ENFILADE_TRACES__OTLP", &url)]);
+    let proxies = ("ENFILADE_HTTP__TRUSTED_PROXIES", "127.0.0.1");
+    let server = Server::start_with(&[("ENFILADE_TRACES__OTLP", &url), proxies]);
     let alice = server.add_user("alice", "DatastoreReader");
     curl(&server, &alice, "/dav/main/a", &["--header", PARENT]);
     let span = collector.span(&server, "/a");
     assert_eq!(trace_of(&attribute(&span, "enfilade.request_id")), span["traceId"]);
     assert!(span["parentSpanId"].is_null());
+}
+
+#[test]
+fn requests_do_not_wait_for_a_collector_that_never_answers() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let server = Server::start_with(&[("ENFILADE_TRACES__OTLP", &url)]);
+    let alice = server.add_user("alice", "DatastoreReader");
+    curl(&server, &alice, "/dav/main/a", &[]);
+    let (_connection, _) = silent.accept().unwrap();
+    // The collector has a request with a trace now, and never answers.
+    let began = Instant::now();
+    (0..20).for_each(|_| drop(curl(&server, &alice, "/dav/main/b", &["--max-time", "20"])));
+    assert!(began.elapsed() < Duration::from_secs(60));
+    until("the warning", &server, || server.log().contains("no answer within 10 s"));
+}
+
+#[test]
+fn many_requests_in_a_second_keep_their_traces() {
+    const REQUESTS: usize = 3_000;
+    let (collector, url) = Collector::start("200 OK");
+    let server = Server::start_with(&[("ENFILADE_TRACES__OTLP", &url)]);
+    let alice = server.add_user("alice", "DatastoreReader");
+    let many = server.url(&format!("/dav/main/n[1-{REQUESTS}]"));
+    let done = command(&server, &alice).args(["--head", "--output", "/dev/null", &many]).status();
+    assert!(done.unwrap().success());
+    let count = || {
+        let spans = collector.spans();
+        let names: BTreeSet<String> = spans.iter().map(|span| attribute(span, "enfilade.path")).collect();
+        names.iter().filter(|name| name.starts_with("/n")).count()
+    };
+    until("all traces", &server, || count() == REQUESTS);
+}
+
+#[test]
+fn traces_that_the_collector_cannot_take_now_are_sent_again() {
+    let (busy, url) = Collector::start("503 Service Unavailable");
+    let server = Server::start_with(&[("ENFILADE_TRACES__OTLP", &url)]);
+    let alice = server.add_user("alice", "DatastoreReader");
+    curl(&server, &alice, "/dav/main/a", &[]);
+    until("the second attempt", &server, || {
+        busy.bodies().iter().filter(|body| body.contains("\"/a\"")).count() > 1
+    });
+    assert_eq!(server.log().matches("status 503").count(), 1, "{}", server.log());
 }
 
 #[test]
@@ -192,7 +251,7 @@ fn refused_traces_are_counted_and_the_last_traces_are_sent_at_the_end() {
     let alice = server.add_user("alice", "DatastoreReader");
     curl(&server, &alice, "/dav/main/a", &[]);
     refusing.span(&server, "/a");
-    until("the warning", &server, || server.log().contains("refused traces: status 400"));
+    until("the warning", &server, || server.log().contains("refused them with status 400"));
     let metrics = format!("http://{}/metrics", server.operations);
     let metrics = command(&server, "").arg(metrics).output().unwrap().stdout;
     let metrics = String::from_utf8(metrics).unwrap();

@@ -103,7 +103,8 @@ fn a_request_that_another_member_answers_has_one_trace() {
     let (fleet, _) = fleet(&[("ENFILADE_TRACES__OTLP", &url)]);
     let login = fleet.members[0].add_token("admin@local!api");
     assert_eq!(curl(&fleet.members[1], &login, "/dav/main/traced", &[]).status, 404);
-    let answering = || collector.spans().into_iter().find(|span| attribute(span, "url.path") == "/traced");
+    let answering =
+        || collector.spans().into_iter().find(|span| attribute(span, "enfilade.path") == "/traced");
     until("the span of the answering member", &fleet.members[0], || answering().is_some());
     let answering = answering().unwrap();
     let passing = || collector.spans().into_iter().find(|span| span["spanId"] == answering["parentSpanId"]);

@@ -92,6 +92,7 @@ pub(super) fn probes(
                 certificate: None,
                 terms: None,
                 splices: None,
+                handshake: None,
             };
             let answer = router.answer(connection, request).await;
             let status = answer.status();

@@ -12,7 +12,7 @@ mod values;
 
 pub(crate) use collector::CollectorUrl;
 pub(crate) use fleet::{MemberName, ProofMillis};
-pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls};
+pub(crate) use keys::{Facts, Identity, KEYS, Key, Tls, Traces};
 pub(crate) use lost::{RECORD, had, lost_file, refuse_lost, remember};
 pub(crate) use shown::{Origin, Setting, example, settings, without_effect};
 pub(crate) use url_origin::UrlOrigin;
@@ -28,7 +28,6 @@ use enfilade_tls::{Match, Rules};
 use fleet::MemberAddress;
 use keys::{
     Access, Backup, Console, Datastores, Decisions, Effect, Fleet, Http, Operations, Passwords, Privileges,
-    Traces,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

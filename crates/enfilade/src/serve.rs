@@ -265,7 +265,7 @@ async fn serve(
     let _ = drain.send(true);
     empty(&[&admission, &passed_on], limits.drain_seconds).await;
     watching.abort_all();
-    tokio::join!(traces::finish(&home.config, &faces), write_log(log));
+    end_records(&faces, log).await;
     Ok(())
 }
 
@@ -302,8 +302,10 @@ fn decide(
     }
 }
 
-/// Writes the remaining lines of the log. This call waits for at most one second, because the reader of the log may have stopped reading.
-async fn write_log(log: Arc<AccessLog>) {
+/// Sends the remaining traces, and writes the remaining lines of the log. Each of the two takes at most one second, because the reader may have stopped
+/// reading.
+async fn end_records(faces: &Faces, log: Arc<AccessLog>) {
+    traces::finish(faces).await;
     let write = move || {
         log.write();
         notes::write();

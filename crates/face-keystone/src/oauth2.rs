@@ -58,6 +58,7 @@ pub(super) async fn token(
     let authid = authid_of_credential(house.source(), &named)?;
     let asked = Credential::NamedSecret(SecretAsk { authid, secret }, named.word());
     let mut visit = trace.admitted(house.admit(&asked, from)).await?;
+    trace.time(&mut visit);
     connection.anonymous.release();
     trace.event.authid = visit.principal().authid.to_word();
     let made = visit.issue(Wanted::Usual).await?;

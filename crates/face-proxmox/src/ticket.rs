@@ -72,6 +72,7 @@ async fn tried(
         Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
     };
     let mut visit = trace.admitted(house.admit(&credential, from)).await?;
+    trace.time(&mut visit);
     connection.anonymous.release();
     let made = visit.ticket(&credential).await?;
     Ok(json!({

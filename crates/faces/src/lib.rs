@@ -62,7 +62,7 @@ pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member, 
 pub use routes::{LINKS, Reply, RequestContext, Route};
 pub use serve::{Form, Router};
 pub use served_certificates::{SentCertificate, ServedCertificate, ServedCertificates, SomeCertificates};
-pub use spans::{DoorSpan, RequestSpans, TRACES_WAITING_MAX, TraceQueue};
+pub use spans::{DoorSpan, RequestSpans, TraceQueue};
 pub use splices::{PipeSource, Sent, Splices};
 pub use trace::Trace;
 pub use unread::Received;

@@ -7,7 +7,7 @@ use crate::answered_by::AnsweredBy;
 use crate::body::Body;
 use crate::connection::Connection;
 use crate::forwarded::{X_FOR, X_HOST, X_PORT, X_PROTO};
-use crate::parent_span::TRACEPARENT;
+use crate::parent_span::{ParentSpan, TRACEPARENT};
 use crate::passed::{Passed, PassedBody};
 use crate::request_error::{Failure, RequestError};
 use crate::respond::{Answer, fail};
@@ -183,8 +183,8 @@ fn describe(connection: &Connection, request: &mut Request<Received>, trace: &Tr
     headers.insert(HOST, host);
     headers.insert(FORWARDED, forwarded(connection.peer, connection.is_https)?);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&trace.event.id.to_string()).ok()?);
-    if let Some(spans) = &trace.spans {
-        headers.insert(TRACEPARENT, spans.header()?);
+    if let Some(value) = trace.onward.and_then(ParentSpan::header) {
+        headers.insert(TRACEPARENT, value);
     }
     if let Some(CertificateAsk { fingerprint }) = &connection.certificate {
         let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -12,6 +12,7 @@ use crate::received::Incoming;
 use crate::request_error::RequestError;
 use crate::respond::{Aim, Answer, fail, failed};
 use crate::routes::{Found, Need, Reply, RequestContext, Route, find, logged_path};
+use crate::spans::TraceQueue;
 use crate::trace::Trace;
 use crate::unread::{Received, watch};
 use enfilade_facts::limits::Limits;
@@ -102,11 +103,12 @@ impl Router {
         };
         let id = self.faces.request_id();
         let who = (id, connection.client());
-        let spans = self.faces.traces.as_ref().and_then(|traces| {
-            let parent = connection.proxies.as_ref().and_then(|_| ParentSpan::read(request.headers()));
-            traces.begin(id, parent, connection.handshake.as_deref())
+        let traced = self.faces.traces.as_ref().map(|traces| {
+            let parent =
+                self.may_name_its_span(&connection, traces).then(|| ParentSpan::read(request.headers()));
+            traces.begin(id, parent.flatten(), connection.handshake.as_deref())
         });
-        let mut trace = Trace::new(house, metrics, who, request.method().as_str(), spans);
+        let mut trace = Trace::new(house, metrics, who, request.method().as_str(), traced);
         if connection.proxies.is_some() || form.is_some() {
             trace.event.proxy_id = request_id_of(request.headers());
         }
@@ -130,6 +132,15 @@ impl Router {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());
         }
         answer
+    }
+
+    /// Whether the sender of a request may name its span. A proxy that asks for a decision may not, because its visitors can set headers.
+    fn may_name_its_span(&self, connection: &Connection, traces: &TraceQueue) -> bool {
+        match self.clients {
+            Clients::All => connection.proxies.is_some() && traces.continues_proxies(),
+            Clients::Proxies(_) => false,
+            Clients::Members => true,
+        }
     }
 
     /// Answers a request on the operations listener.

@@ -7,17 +7,16 @@ use crate::parent_span::ParentSpan;
 use enfilade_facts::Door;
 use enfilade_facts::vocabulary::RequestId;
 use enfilade_passage::{DoorTime, DoorTimer, DoorTimes, Event};
-use hyper::header::HeaderValue;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-/// The maximum number of finished requests that wait to be sent. Further requests have no trace.
-pub const TRACES_WAITING_MAX: usize = 4_096;
+/// The maximum number of finished requests that wait to be sent. The traces of further requests are lost.
+const WAITING_MAX: usize = 4_096;
 
-/// The longest text of a trace, in bytes. A longer path or reason is cut, so that waiting traces take at most some megabytes of memory.
+/// The longest text of a trace, in bytes. A longer text is cut, so that waiting traces take at most some megabytes of memory.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// The span of a door, with times in nanoseconds since the epoch.
@@ -59,56 +58,81 @@ pub struct RequestSpans {
 pub struct TraceQueue {
     /// On average, one of this many requests has a trace.
     one_in: u64,
+    /// Whether the traces of trusted proxies are continued.
+    continues_proxies: bool,
     waiting: Mutex<VecDeque<RequestSpans>>,
     lost: AtomicU64,
     sent: AtomicU64,
     /// Notified when a finished request comes into the empty queue.
     begun: Notify,
+    /// Whether the server stops.
+    is_ending: watch::Sender<bool>,
+}
+
+/// The decision about the trace of a request.
+pub(crate) struct Decided {
+    /// The spans of the request; `None` if the request has no trace.
+    pub(crate) spans: Option<Box<RunningSpans>>,
+    /// The span that is named to another member, so that the other member makes the same decision.
+    pub(crate) onward: ParentSpan,
 }
 
 impl TraceQueue {
-    /// On average, one of `one_in` requests has a trace.
-    pub fn new(one_in: u64) -> Arc<Self> {
+    /// On average, one of `one_in` requests has a trace. If `continues_proxies` is true, trusted proxies decide about the traces of their requests.
+    pub fn new(one_in: u64, continues_proxies: bool) -> Arc<Self> {
         Arc::new(TraceQueue {
             one_in: one_in.max(1),
+            continues_proxies,
             waiting: Mutex::default(),
             lost: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             begun: Notify::new(),
+            is_ending: watch::Sender::new(false),
         })
     }
 
-    /// Begins the trace of a request; `None` if the request has none. If a trusted proxy or another member sent the request, the sender decides.
+    /// Whether the traces of trusted proxies are continued.
+    pub(crate) fn continues_proxies(&self) -> bool {
+        self.continues_proxies
+    }
+
+    /// Decides about the trace of a request. If a proxy or another member named its span, the sender has decided.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,
         parent: Option<ParentSpan>,
         handshake: Option<&Handshake>,
-    ) -> Option<Box<RunningSpans>> {
+    ) -> Decided {
+        // Only the first request of a connection takes the time of the handshake, even if this request has no trace.
+        let shaken = handshake.and_then(Handshake::take);
         let is_sampled = match parent {
             Some(parent) => parent.is_sampled,
             None => (id.0 as u64).is_multiple_of(self.one_in),
         };
-        if !is_sampled {
-            return None;
-        }
-        let times = Arc::new(DoorTimes::new(clock::monotonic));
-        if let Some((began, ended)) = handshake.and_then(Handshake::take) {
-            times.add(Door::Tls, began, ended);
-        }
-        Some(Box::new(RunningSpans {
-            queue: Arc::clone(self),
-            id,
-            parent,
-            began: clock::monotonic(),
-            began_wall: clock::since_epoch(),
-            times,
-        }))
+        let trace_id = parent.map_or_else(|| id.uuid(), |parent| parent.trace_id);
+        // The ids of requests are random. So it is practically impossible that two spans have the same id.
+        let onward = ParentSpan { trace_id, span_id: (id.0 as u64).max(1), is_sampled };
+        let spans = is_sampled.then(|| {
+            let times = Arc::new(DoorTimes::new(clock::monotonic));
+            if let Some((began, ended)) = shaken {
+                times.add(Door::Tls, began, ended);
+            }
+            Box::new(RunningSpans {
+                queue: Arc::clone(self),
+                id,
+                of_request: onward,
+                parent: parent.map(|parent| parent.span_id),
+                began: clock::monotonic(),
+                began_wall: clock::since_epoch(),
+                times,
+            })
+        });
+        Decided { spans, onward }
     }
 
     fn put(&self, ended: RequestSpans) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= TRACES_WAITING_MAX {
+        if waiting.len() >= WAITING_MAX {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -118,9 +142,25 @@ impl TraceQueue {
         }
     }
 
+    /// The number of finished requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// The receiver is true when the server stops. The task that sends traces holds a receiver until the task ends.
+    pub fn ending(&self) -> watch::Receiver<bool> {
+        self.is_ending.subscribe()
+    }
+
+    /// Makes the task send the remaining traces, and waits until it has ended.
+    pub async fn end(&self) {
+        self.is_ending.send_replace(true);
+        self.is_ending.closed().await;
+    }
+
     /// Waits until the queue is not empty.
     pub async fn begun(&self) {
-        while self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        while self.waiting() == 0 {
             self.begun.notified().await;
         }
     }
@@ -152,7 +192,8 @@ impl TraceQueue {
 pub(crate) struct RunningSpans {
     queue: Arc<TraceQueue>,
     id: RequestId,
-    parent: Option<ParentSpan>,
+    of_request: ParentSpan,
+    parent: Option<u64>,
     began: Instant,
     /// The time since the epoch at `began`.
     began_wall: Duration,
@@ -166,20 +207,6 @@ impl RunningSpans {
 
     pub(crate) fn asked(&self, door: Door, began: Instant, ended: Instant) {
         self.times.add(door, began, ended);
-    }
-
-    /// The value of `traceparent` with which another member continues the trace.
-    pub(crate) fn header(&self) -> Option<HeaderValue> {
-        ParentSpan { trace_id: self.trace_id(), span_id: self.span_id(), is_sampled: true }.header()
-    }
-
-    fn trace_id(&self) -> u128 {
-        self.parent.map_or_else(|| self.id.uuid(), |parent| parent.trace_id)
-    }
-
-    /// The ids of requests are random. So no two spans of a trace get the same id.
-    fn span_id(&self) -> u64 {
-        (self.id.0 as u64).max(1)
     }
 
     fn door_span(&self, time: DoorTime, ended: Instant) -> DoorSpan {
@@ -206,26 +233,34 @@ impl RunningSpans {
             Door::Content => self.door_span(time, now),
             Door::Tls | Door::Identity | Door::Datastore | Door::Access => self.door_span(time, time.ended),
         };
-        let mut event = event.clone();
-        cut(&mut event.path);
-        cut(&mut event.reason);
         self.queue.put(RequestSpans {
-            trace_id: self.trace_id(),
-            span_id: self.span_id(),
-            parent: self.parent.map(|parent| parent.span_id),
+            trace_id: self.of_request.trace_id,
+            span_id: self.of_request.span_id,
+            parent: self.parent,
             began_nanos: self.nanos(self.began),
             ended_nanos: self.nanos(now),
             doors: self.times.all().into_iter().map(of_door).collect(),
-            event,
+            event: shortened(event),
         });
     }
 }
 
-fn cut(text: &mut String) {
-    if text.len() > TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        text.shrink_to_fit();
+/// The event, with texts of limited length.
+fn shortened(event: &Event) -> Event {
+    Event {
+        verb: cut(&event.verb).into(),
+        authid: cut(&event.authid).into(),
+        peer: cut(&event.peer).to_owned(),
+        datastore: cut(&event.datastore).to_owned(),
+        path: cut(&event.path).to_owned(),
+        reason: cut(&event.reason).to_owned(),
+        proxy_id: event.proxy_id.clone(),
+        ..*event
     }
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -234,12 +269,14 @@ mod tests {
 
     fn begin(queue: &Arc<TraceQueue>, id: u128, parent: Option<bool>) -> Option<Box<RunningSpans>> {
         let parent = parent.map(|is_sampled| ParentSpan { trace_id: 9, span_id: 8, is_sampled });
-        queue.begin(RequestId(id), parent, None)
+        let Decided { spans, onward } = queue.begin(RequestId(id), parent, None);
+        assert_eq!(onward.is_sampled, spans.is_some());
+        spans
     }
 
     #[test]
     fn the_sender_decides_about_the_trace_of_its_request() {
-        let queue = TraceQueue::new(4);
+        let queue = TraceQueue::new(4, true);
         let with_trace = (0..8).filter(|id| begin(&queue, *id, None).is_some()).count();
         assert_eq!(with_trace, 2);
         assert!((0..8).all(|id| begin(&queue, id, Some(true)).is_some()));
@@ -248,19 +285,23 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_further_traces_and_counts_them() {
-        let queue = TraceQueue::new(1);
-        let long = Event { path: "é".repeat(TEXT_BYTES_MAX), ..Event::default() };
-        (0..TRACES_WAITING_MAX as u128 + 3).for_each(|id| begin(&queue, id, None).unwrap().end(&long));
+        let queue = TraceQueue::new(1, true);
+        let text = "é".repeat(TEXT_BYTES_MAX);
+        let long = Event { verb: text.as_str().into(), path: text, ..Event::default() };
+        (0..WAITING_MAX as u128 + 3).for_each(|id| begin(&queue, id, None).unwrap().end(&long));
         assert_eq!(queue.counts(), (0, 3));
         let taken = queue.take(usize::MAX);
-        assert_eq!(taken.len(), TRACES_WAITING_MAX);
-        assert!(taken.iter().all(|ended| ended.event.path.len() == TEXT_BYTES_MAX));
+        assert_eq!(taken.len(), WAITING_MAX);
+        let is_short = |ended: &RequestSpans| {
+            (ended.event.verb.len(), ended.event.path.len()) == (TEXT_BYTES_MAX, TEXT_BYTES_MAX)
+        };
+        assert!(taken.iter().all(is_short));
         assert!(queue.take(1).is_empty());
     }
 
     #[test]
     fn a_request_has_a_span_for_each_door_that_was_asked() {
-        let queue = TraceQueue::new(1);
+        let queue = TraceQueue::new(1, true);
         let running = begin(&queue, 7 << 64 | 5, Some(true)).unwrap();
         let (first, micros) = (running.began, Duration::from_micros);
         running.asked(Door::Identity, first, first + micros(3));
@@ -278,5 +319,18 @@ mod tests {
             })
             .collect();
         assert_eq!(doors, [("identity", 0, 3_000, micros(3), 1), ("access", 4_000, 9_000, micros(3), 2)]);
+    }
+
+    #[test]
+    fn the_handshake_belongs_to_the_first_request_even_without_a_trace() {
+        let queue = TraceQueue::new(2, true);
+        let now = clock::monotonic();
+        let handshake = Handshake::new(now, now);
+        for (id, has_trace) in [(1, false), (2, true)] {
+            let spans = queue.begin(RequestId(id), None, Some(&handshake)).spans;
+            assert_eq!(spans.is_some(), has_trace);
+            spans.into_iter().for_each(|spans| spans.end(&Event::default()));
+        }
+        assert!(queue.take(1).pop().unwrap().doors.is_empty());
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::clock;
 use crate::metrics::{Metrics, TimedDoor};
+use crate::parent_span::ParentSpan;
 use crate::request_error::{Failure, RequestError};
-use crate::spans::RunningSpans;
+use crate::spans::{Decided, RunningSpans};
 use enfilade_facts::vocabulary::RequestId;
 use enfilade_facts::{Door, Refuse};
 use enfilade_passage::{Event, House, Refusal, Visit};
@@ -23,7 +24,9 @@ pub struct Trace {
     /// none.
     pub(crate) cause: String,
     /// The spans of the request, if its trace is exported.
-    pub(crate) spans: Option<Box<RunningSpans>>,
+    spans: Option<Box<RunningSpans>>,
+    /// The span that is named to another member; `None` if the server exports no traces.
+    pub(crate) onward: Option<ParentSpan>,
 }
 
 impl Trace {
@@ -32,8 +35,12 @@ impl Trace {
         metrics: &Arc<Metrics>,
         (id, peer): (RequestId, String),
         verb: &str,
-        spans: Option<Box<RunningSpans>>,
+        traced: Option<Decided>,
     ) -> Self {
+        let (spans, onward) = match traced {
+            Some(Decided { spans, onward }) => (spans, Some(onward)),
+            None => (None, None),
+        };
         let event = Event { id, peer, verb: verb.into(), verdict: "permit", ..Event::default() };
         Trace {
             event,
@@ -43,6 +50,7 @@ impl Trace {
             admitted: None,
             cause: String::new(),
             spans,
+            onward,
         }
     }
 

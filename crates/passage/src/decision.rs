@@ -18,7 +18,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, ApplicationName, Authid, DatastoreName, GroupName, OperationKind, Role, RolePath, StorePath,
     UserId, Userid,
 };
-use enfilade_facts::{Clocks, Read, Refuse as _, SourceError, View};
+use enfilade_facts::{Clocks, Door, Read, Refuse as _, SourceError, View};
 use enfilade_identity::fernet::AssertionPublicKey;
 use enfilade_identity::{Principal, Refusal as IdentityRefusal};
 use std::ops::ControlFlow;
@@ -301,7 +301,8 @@ impl Visit {
         let (decision, datastore) = house.parts.source.read(|view| {
             self.ask_again(view)?;
             let (now, identity) = (house.now(), &self.identity);
-            let permit = use_application(view, now, Some(identity), ask, &house.parts.access_memo)?;
+            let judge = || use_application(view, now, Some(identity), ask, &house.parts.access_memo);
+            let permit = self.timer.time(Door::Access, judge)?;
             let principal = identity.principal();
             let groups = if permit.hides_groups() { Vec::new() } else { group_names(view, principal)? };
             let (revision, signed_for) = (permit.at().revision.0, permit.signed_for().cloned());

@@ -37,8 +37,11 @@ impl DoorTimes {
         let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
         match doors.iter_mut().find(|time| time.door == door) {
             Some(time) => {
-                *time =
-                    DoorTime { ended, busy: time.busy + busy, asked: time.asked.saturating_add(1), ..*time };
+                // Threads of one request can ask at the same time, so the questions do not arrive in order.
+                time.began = time.began.min(began);
+                time.ended = time.ended.max(ended);
+                time.busy += busy;
+                time.asked = time.asked.saturating_add(1);
             }
             None => doors.push(DoorTime { door, began, ended, busy, asked: 1 }),
         }

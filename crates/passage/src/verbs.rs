@@ -10,6 +10,7 @@ use enfilade_content::{
     Blocking, Cached, KeptUpload, LockToken, Meta, Node, Patience, Pipe, QuotaReservation, Reader,
     Refusal as Content, Touches, Upload,
 };
+use enfilade_facts::Door;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
@@ -40,7 +41,9 @@ impl Stay {
             let house = &stay.visit.house;
             let (identity, memo) = (&stay.visit.identity, &house.parts.access_memo);
             let (now, datastore) = (house.now(), &stay.datastore);
-            enfilade_access::refuse_alike(view, now, identity, datastore, (path, &subject), memo);
+            let refuse =
+                || enfilade_access::refuse_alike(view, now, identity, datastore, (path, &subject), memo);
+            stay.visit.timer.time(Door::Access, refuse);
             Ok(())
         });
         // An error here must not replace the refusal that the caller returns.

@@ -230,9 +230,12 @@ impl House {
         now: Clocks,
         why: Refusal,
     ) -> Result<T, Refusal> {
+        let timer = mode.timer();
         self.parts.source.read(|view| match mode.principal(view)? {
             Some(principal) => {
-                Ok(enfilade_access::admits(view, now, principal, name, &self.parts.access_memo).map(drop)?)
+                let memo = &self.parts.access_memo;
+                let admits = || enfilade_access::admits(view, now, principal, name, memo);
+                Ok(timer.time(Door::Access, admits).map(drop)?)
             }
             None => Ok::<_, Refusal>(()),
         })??;
@@ -326,7 +329,8 @@ impl Stay {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
                 let ask = DatastoreAsk { name: &name, kind, phase: Phase::Inside };
                 let record = house.stores.record(view, &name)?;
-                self.datastore = house.judge(&record, now, &ask)?;
+                let judge = || house.judge(&record, now, &ask);
+                self.datastore = self.visit.timer.time(Door::Datastore, judge)?;
             }
             look(self, view)
         })?
@@ -347,7 +351,8 @@ impl Visit {
         let now = self.house.now();
         if !self.identity.validity().holds(view.at(), now) {
             let context = self.house.identity_context();
-            self.identity = enfilade_identity::reopen(view, now, &self.identity, &context)?;
+            let reopen = || enfilade_identity::reopen(view, now, &self.identity, &context);
+            self.identity = self.timer.time(Door::Identity, reopen)?;
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// The port on which collectors receive traces over HTTP (OTLP specification, "OTLP/HTTP Default Port").
 const PORT: u16 = 4318;
+/// The path of traces below the base URL (OTLP specification, "Endpoint URLs for OTLP/HTTP").
+const PATH: &str = "/v1/traces";
 
 /// The base URL of a collector that receives traces (OTLP/HTTP).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -30,8 +32,10 @@ impl TryFrom<String> for CollectorUrl {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         let wrong = || {
+            // A URL with a user or a query can contain a secret, so it is not repeated.
+            let shown = if text.contains(['@', '?']) { "the URL" } else { &text };
             format!(
-                "`{text}`: expected `http://`, a host, and an optional port and path, such as http://127.0.0.1:{PORT}; for https, run a collector on this \
+                "`{shown}`: expected `http://`, a host, and an optional port and path, such as http://127.0.0.1:{PORT}; for https, run a collector on this \
                  machine that passes the traces on"
             )
         };
@@ -40,16 +44,22 @@ impl TryFrom<String> for CollectorUrl {
         else {
             return Err(wrong());
         };
-        if url.query().is_some() || authority.as_str().contains('@') {
+        let after = authority.as_str().strip_prefix(host).ok_or_else(wrong)?;
+        let port = match after.strip_prefix(':') {
+            Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?,
+            None if after.is_empty() => PORT,
+            None => return Err(wrong()),
+        };
+        if url.query().is_some() {
             return Err(wrong());
         }
         let base = url.path().trim_end_matches('/');
+        let base = base.strip_suffix(PATH).unwrap_or(base);
         Ok(CollectorUrl {
             host: host.trim_matches(['[', ']']).to_owned(),
-            port: url.port_u16().unwrap_or(PORT),
-            authority: authority.to_string(),
-            // The path of traces below the base URL (OTLP specification, "Endpoint URLs for OTLP/HTTP").
-            path: format!("{base}/v1/traces"),
+            port,
+            authority: format!("{host}:{port}"),
+            path: format!("{base}{PATH}"),
             text,
         })
     }
@@ -71,6 +81,7 @@ mod tests {
             ("http://127.0.0.1:4318", "127.0.0.1", 4318, "/v1/traces"),
             ("http://collector.example", "collector.example", PORT, "/v1/traces"),
             ("http://[::1]:80/otlp/", "::1", 80, "/otlp/v1/traces"),
+            ("http://collector.example/v1/traces", "collector.example", PORT, "/v1/traces"),
         ] {
             let url = CollectorUrl::try_from(text.to_owned()).unwrap();
             assert_eq!((url.host.as_str(), url.port, url.path.as_str()), (host, port, path), "{text}");
@@ -86,8 +97,13 @@ mod tests {
             "http://",
             "http://user:secret@collector.example",
             "http://collector.example/?key=secret",
+            "http://collector.example:",
+            "http://collector.example:0",
+            "http://collector.example:99999",
+            "http://collector.example:43l8",
         ] {
-            assert!(CollectorUrl::try_from(wrong.to_owned()).is_err(), "{wrong}");
+            let why = CollectorUrl::try_from(wrong.to_owned()).unwrap_err();
+            assert!(!why.contains("secret"), "{why}");
         }
     }
 }

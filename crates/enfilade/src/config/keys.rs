@@ -250,10 +250,14 @@ keys! {
     }
     /// Traces of requests, for an OpenTelemetry collector.
     traces: Traces, "operations.md#traces" {
-        /// The URL of the collector, which must accept OTLP over HTTP. The server sends the traces without encryption.
+        /// The URL of the collector. The server sends traces to `/v1/traces` below this URL, as JSON (OTLP over HTTP) and without encryption. The port
+        /// is 4318 if the URL contains none.
         otlp: Option<CollectorUrl>, "no traces are sent", Restart;
-        /// The server sends the traces of one of this many requests, on average. For the requests of a trusted proxy, the header `traceparent` decides.
+        /// On average, the server sends the trace of one in this many requests.
         one_in: Positive = Positive(1), Restart;
+        /// Whether the requests of `[http] trusted_proxies` continue the trace that the header `traceparent` names. Then the proxy decides which
+        /// requests have a trace. The proxy must set or remove the header of its clients.
+        continue_proxies: bool, Restart;
     }
     /// The store of facts, and the files that you edit.
     facts: Facts, "backup.md" {

@@ -319,7 +319,9 @@ fn connected(config: &Config) -> Option<BTreeSet<u16>> {
         ports.extend([Some(NAME_SERVER), Some(443), authority.and_then(port_of)].into_iter().flatten());
     }
     if let Some(collector) = &config.traces.otlp {
-        ports.extend([NAME_SERVER, collector.port]);
+        ports.insert(collector.port);
+        let is_address = collector.host.parse::<std::net::IpAddr>().is_ok();
+        ports.extend((!is_address).then_some(NAME_SERVER));
     }
     Some(ports)
 }

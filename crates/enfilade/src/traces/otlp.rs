@@ -3,10 +3,12 @@
 
 use super::RequestSpans;
 use bytes::Bytes;
-use enfilade_faces::DoorSpan;
+use enfilade_faces::{DoorSpan, METHODS};
 use enfilade_facts::Door;
 use enfilade_passage::Event;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// The kinds of a span: within this process, and a request that this process answers.
 const INTERNAL: u8 = 1;
@@ -14,11 +16,13 @@ const SERVER: u8 = 2;
 /// The status of a span that failed.
 const ERROR: u8 = 2;
 /// The flag of a span with a parent span: whether it is known that another process has the parent span, and that another process has it.
-const PARENT_IS_REMOTE: u32 = 0x300;
+const REMOTE_PARENT: u32 = 0x300;
+/// The flag of a span that belongs to an exported trace (W3C Trace Context §3.2.2.5).
+const SAMPLED: u32 = 1;
 
 /// The body of a request with the spans of these requests. `member` is the name of this machine in its fleet, or empty.
 pub(super) fn body(ended: &[RequestSpans], member: &str) -> Bytes {
-    let spans: Vec<Value> = ended.iter().flat_map(spans).collect();
+    let spans: Vec<Span<'_>> = ended.iter().flat_map(spans).collect();
     let resource = [
         text("service.name", "enfilade"),
         text("service.version", env!("CARGO_PKG_VERSION")),
@@ -32,70 +36,90 @@ pub(super) fn body(ended: &[RequestSpans], member: &str) -> Bytes {
     body.to_string().into()
 }
 
-/// The span of a request, and the spans of the doors.
-fn spans(ended: &RequestSpans) -> Vec<Value> {
-    let event = &ended.event;
-    let verb: &str = &event.verb;
-    let mut request = json!({
-        "traceId": format!("{:032x}", ended.trace_id),
-        "spanId": format!("{:016x}", ended.span_id),
-        "name": if event.route.is_empty() { verb.to_owned() } else { format!("{verb} {}", event.route) },
-        "kind": SERVER,
-        "startTimeUnixNano": ended.began_nanos.to_string(),
-        "endTimeUnixNano": ended.ended_nanos.to_string(),
-        "attributes": known(of_request(event)),
-    });
-    if let Some(parent) = ended.parent {
-        request["parentSpanId"] = format!("{parent:016x}").into();
-        request["flags"] = PARENT_IS_REMOTE.into();
-    }
-    // A refusal is an error of the client, and not of this server (semantic conventions for HTTP, "Status").
-    if event.status >= 500 {
-        request["status"] = json!({"code": ERROR, "message": event.reason});
-    }
-    let mut all = vec![request];
-    all.extend(ended.doors.iter().map(|door| of_door(ended, door)));
-    all
+/// A span (opentelemetry-proto, `Span`).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Span<'e> {
+    trace_id: String,
+    span_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_span_id: Option<String>,
+    flags: u32,
+    name: Cow<'e, str>,
+    kind: u8,
+    start_time_unix_nano: String,
+    end_time_unix_nano: String,
+    attributes: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
 }
 
-fn of_door(ended: &RequestSpans, span: &DoorSpan) -> Value {
+/// The span of a request, and the spans of the doors.
+fn spans(ended: &RequestSpans) -> impl Iterator<Item = Span<'_>> {
+    std::iter::once(of_request(ended)).chain(ended.doors.iter().map(|door| of_door(ended, door)))
+}
+
+fn of_request(ended: &RequestSpans) -> Span<'_> {
+    let event = &ended.event;
+    // A client can send any method, so the name of another method is only an attribute (semantic conventions for HTTP, "Name").
+    let method = if is_known(&event.verb) { event.verb.as_str() } else { "HTTP" };
+    Span {
+        trace_id: format!("{:032x}", ended.trace_id),
+        span_id: format!("{:016x}", ended.span_id),
+        parent_span_id: ended.parent.map(|parent| format!("{parent:016x}")),
+        flags: ended.parent.map_or(SAMPLED, |_| SAMPLED | REMOTE_PARENT),
+        name: match event.route {
+            "" => method.into(),
+            route => format!("{method} {route}").into(),
+        },
+        kind: SERVER,
+        start_time_unix_nano: ended.began_nanos.to_string(),
+        end_time_unix_nano: ended.ended_nanos.to_string(),
+        attributes: known(attributes(event)),
+        // A refusal is an error of the client, and not of this server (semantic conventions for HTTP, "Status").
+        status: (event.status >= 500).then(|| json!({"code": ERROR, "message": event.reason})),
+    }
+}
+
+fn of_door<'e>(ended: &'e RequestSpans, span: &DoorSpan) -> Span<'e> {
     let event = &ended.event;
     let is_refusal = event.door == span.door.name();
     // Of the work of door 5, only the opening of the datastore is counted. Its span lasts until the end of the request.
-    let (asked, busy) = match span.door {
-        Door::Content => (0, 0),
-        _ => (u64::from(span.asked), u64::try_from(span.busy.as_micros()).unwrap_or(u64::MAX)),
-    };
+    let is_counted = span.door != Door::Content;
+    let busy = u64::try_from(span.busy.as_nanos()).unwrap_or(u64::MAX);
     let attributes = [
         text("enfilade.refusal", if is_refusal { event.code } else { "" }),
         text("enfilade.reason", if is_refusal { &event.reason } else { "" }),
-        number("enfilade.door.asked", asked),
-        number("enfilade.door.busy_micros", busy),
+        is_counted.then(|| number("enfilade.door.asked", u64::from(span.asked))),
+        is_counted.then(|| number("enfilade.door.busy_nanos", busy)),
     ];
-    json!({
-        "traceId": format!("{:032x}", ended.trace_id),
-        "spanId": format!("{:016x}", span.span_id),
-        "parentSpanId": format!("{:016x}", ended.span_id),
-        "name": span.door.name(),
-        "kind": INTERNAL,
-        "startTimeUnixNano": span.began_nanos.to_string(),
-        "endTimeUnixNano": span.ended_nanos.to_string(),
-        "attributes": known(attributes),
-    })
+    Span {
+        trace_id: format!("{:032x}", ended.trace_id),
+        span_id: format!("{:016x}", span.span_id),
+        parent_span_id: Some(format!("{:016x}", ended.span_id)),
+        flags: SAMPLED,
+        name: span.door.name().into(),
+        kind: INTERNAL,
+        start_time_unix_nano: span.began_nanos.to_string(),
+        end_time_unix_nano: span.ended_nanos.to_string(),
+        attributes: known(attributes),
+        status: None,
+    }
 }
 
 /// The attributes of a request. The names without `enfilade` are of the semantic conventions of OpenTelemetry.
-fn of_request(event: &Event) -> [Option<Value>; 15] {
+fn attributes(event: &Event) -> [Option<Value>; 16] {
     let id = event.id.to_string();
     let client = event
         .peer
         .parse()
         .map_or_else(|_| event.peer.clone(), |peer: std::net::SocketAddr| peer.ip().to_string());
     [
-        text("http.request.method", &event.verb),
+        text("http.request.method", if is_known(&event.verb) { &event.verb } else { "_OTHER" }),
+        text("http.request.method_original", if is_known(&event.verb) { "" } else { &event.verb }),
         text("http.route", event.route),
-        text("url.path", &event.path),
-        number("http.response.status_code", u64::from(event.status)),
+        text("enfilade.path", &event.path),
+        number_if_any("http.response.status_code", u64::from(event.status)),
         text("client.address", &client),
         text("user.id", &event.authid),
         text("enfilade.request_id", &id),
@@ -105,8 +129,8 @@ fn of_request(event: &Event) -> [Option<Value>; 15] {
         text("enfilade.verdict", event.verdict),
         text("enfilade.refusal", event.code),
         text("enfilade.reason", &event.reason),
-        number("enfilade.revision", event.revision),
-        number("enfilade.content_bytes", event.bytes),
+        number_if_any("enfilade.revision", event.revision),
+        number_if_any("enfilade.content_bytes", event.bytes),
     ]
 }
 
@@ -120,9 +144,17 @@ fn text(key: &str, value: &str) -> Option<Value> {
     (!value.is_empty()).then(|| json!({"key": key, "value": {"stringValue": value}}))
 }
 
+fn number(key: &str, value: u64) -> Value {
+    json!({"key": key, "value": {"intValue": value.to_string()}})
+}
+
 /// An attribute; `None` if the value is 0.
-fn number(key: &str, value: u64) -> Option<Value> {
-    (value != 0).then(|| json!({"key": key, "value": {"intValue": value.to_string()}}))
+fn number_if_any(key: &str, value: u64) -> Option<Value> {
+    (value != 0).then(|| number(key, value))
+}
+
+fn is_known(method: &str) -> bool {
+    METHODS.contains(&method)
 }
 
 #[cfg(test)]
