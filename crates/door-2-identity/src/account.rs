@@ -112,19 +112,22 @@ impl AccountState {
     }
 
     /// The verifiers that a secret can match now, each with the last second in which the verifier is valid.
-    pub(crate) fn verifiers(&self, now: Clocks) -> Vec<(Verifier, i64)> {
-        let Some((_, credential)) = &self.credential else {
-            let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
-            let password = self.user.password.as_ref();
-            return password
-                .map(|password| (Verifier::Crypt(password.hash.clone()), until(password)))
-                .into_iter()
-                .collect();
+    pub(crate) fn verifiers(&self, now: Clocks) -> impl Iterator<Item = (Verifier, i64)> {
+        let both = match &self.credential {
+            Some((_, credential)) => {
+                let previous =
+                    credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
+                let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
+                [Some((credential.verifier.clone(), i64::MAX)), previous]
+            }
+            None => {
+                let until =
+                    |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
+                let of = |password: &Password| (Verifier::Crypt(password.hash.clone()), until(password));
+                [self.user.password.as_ref().map(of), None]
+            }
         };
-        let previous = credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
-        let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
-        let both = [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous);
-        both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
+        both.into_iter().flatten().filter(|(verifier, _)| *verifier != Verifier::Missing)
     }
 
     /// Checks that the files which define the account are valid, and that the account is enabled, active and not expired. The result is cached only

@@ -169,19 +169,19 @@ pub(crate) fn principal(
 impl Proof {
     /// Returns the proof of the same secret for the fast hash that replaces the slow one. `None` if there is no upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
-        let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
+        let verifier = digest(memo, &Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })
     }
 }
 
 /// The digest of a verifier. A proof is valid if its digest equals the digest of a stored verifier.
-pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
+pub(crate) fn digest(memo: &IdentityMemo, verifier: &Verifier) -> MemoKey {
     match verifier {
-        Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),
+        Verifier::Keyed(digest) => memo.key("keyed").bytes(digest).key(),
         Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
             memo.key("crypt string").bytes(hash.as_bytes()).key()
         }
-        Verifier::Certificate(fingerprint) => memo.key("certificate").bytes(&fingerprint).key(),
+        Verifier::Certificate(fingerprint) => memo.key("certificate").bytes(fingerprint).key(),
         Verifier::Missing => memo.key("missing").key(),
     }
 }

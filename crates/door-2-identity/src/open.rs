@@ -187,9 +187,9 @@ fn judge_certificate(
     account.check(view, now)?;
     let shown = Verifier::Certificate(ask.fingerprint);
     // The record of a certificate's fingerprint may still point to a token that now has another verifier.
-    let found = account.verifiers(now).into_iter().find(|(verifier, _)| *verifier == shown);
+    let found = account.verifiers(now).find(|(verifier, _)| *verifier == shown);
     let (verifier, last_second) = found.ok_or_else(unknown)?;
-    let proof = Proof { credential: Some(id), verifier: digest(memo, verifier), upgrade: None };
+    let proof = Proof { credential: Some(id), verifier: digest(memo, &verifier), upgrade: None };
     grant(view, now, &account, Proven { proof, last_second, proven_until: u64::MAX }, memo)
 }
 
@@ -210,9 +210,8 @@ fn proven_again(
             let is_same = link::digest(memo, link) == proof.verifier;
             return is_same.then_some(Proven { proof, last_second: i64::MAX, proven_until });
         }
-        let mut verifiers = account.verifiers(now).into_iter();
-        let (_, last_second) =
-            verifiers.find(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier)?;
+        let is_proven = |(verifier, _): &(Verifier, i64)| digest(memo, verifier) == proof.verifier;
+        let (_, last_second) = account.verifiers(now).find(is_proven)?;
         Some(Proven { proof, last_second, proven_until })
     };
     // If an upgrade replaced the slow hash by a fast one, both hashes are of the same secret, so the proof counts for both.

@@ -66,7 +66,7 @@ pub fn lacks_secret(
     match checked {
         Ok(()) => Ok(None),
         Err(why @ Refusal::Facts(_)) => Err(why),
-        Err(_) if account.credential.is_some() && account.verifiers(now).is_empty() => {
+        Err(_) if account.credential.is_some() && account.verifiers(now).next().is_none() => {
             Ok(Some(Refusal::no_secret(authid.clone())))
         }
         Err(why) => Ok(Some(why)),

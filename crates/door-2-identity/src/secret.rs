@@ -33,7 +33,8 @@ pub(crate) fn judge(
         None => decoy(view, ask, memo)
             .and_then(|(user, token)| AccountState::of(view, &ask.authid, user, token).ok()?),
     };
-    let exists = named.is_some() && account.as_ref().is_some_and(|found| !found.verifiers(now).is_empty());
+    let exists =
+        named.is_some() && account.as_ref().is_some_and(|found| found.verifiers(now).next().is_some());
     let check = |account: &AccountState| account.check(view, now).and_then(|()| account.check_lock(now));
     let checked = account.as_ref().map_or(Ok(()), check);
     // The secret is checked even if the result is not used, so that every refusal does the same work.
@@ -54,7 +55,7 @@ pub(crate) fn judge(
             let token = account.credential.as_ref().map(|(id, credential)| (id, credential));
             let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
             let proof =
-                Proof { credential: token.map(|(id, _)| *id), verifier: digest(memo, verifier), upgrade };
+                Proof { credential: token.map(|(id, _)| *id), verifier: digest(memo, &verifier), upgrade };
             return Ok(grant(view, now, account, Proven { proof, last_second, proven_until }, memo)?);
         }
         (Some((_, Err(closed))), Ok(())) => Ok(closed),
@@ -81,8 +82,7 @@ fn equalize_cost(
     memo: &IdentityMemo,
     refusal: Refusal,
 ) -> Result<Closed, Refusal> {
-    let verifier =
-        account.and_then(|account| account.verifiers(now).into_iter().next()).map(|(verifier, _)| verifier);
+    let verifier = account.and_then(|account| account.verifiers(now).next()).map(|(verifier, _)| verifier);
     let hash = match (&verifier, &ask.authid.token) {
         (Some(verifier), _) => verifier.crypt().map(crypt::decoy_of),
         // For a user without a password, the check costs as much as for a user with a password.

@@ -56,8 +56,8 @@ pub fn check_secret(
             _ => Ok(()),
         };
     }
-    let verifiers = account.verifiers(now);
-    if verifiers.is_empty() && credential.is_some() {
+    let mut verifiers = account.verifiers(now).peekable();
+    if verifiers.peek().is_none() && credential.is_some() {
         return Err(Refusal::no_secret(authid));
     }
     let mut why = "the user has no password".to_owned();
