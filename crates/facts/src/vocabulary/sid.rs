@@ -2,12 +2,13 @@
 
 use super::Malformed;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 const SUBS_MAX: usize = 15;
 
 /// A SID. SIDs are ordered by their parts, so that sets of SIDs can be sorted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sid {
     authority: [u8; 6],
     count: u8,
@@ -99,6 +100,14 @@ impl Sid {
             *sub = u32::from_le_bytes(word.try_into().ok()?);
         }
         Some((Sid { authority: [a, b, c, d, e, f], count, subs }, 8 + words.len()))
+    }
+}
+
+impl Hash for Sid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The sub-authorities after `count` are always 0. So they distinguish no SIDs, and hashing them would take most of the time.
+        self.authority.hash(state);
+        self.subs().hash(state);
     }
 }
 
