@@ -103,7 +103,7 @@ impl Examined {
     /// How the next batch is examined. This batch had `entries` entries, and the ACLs of `unread` of these entries had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
-            // The ACLs of the next entries may be remembered. So the next batch is only a sample.
+            // Perhaps the memo has the ACLs of the next entries. So the next batch is only a sample.
             Examined::ByAcl => Examined::Sample,
             Examined::Sample | Examined::ByState if unread * 2 > entries => Examined::ByAcl,
             Examined::Sample | Examined::ByState => Examined::ByState,
