@@ -136,8 +136,8 @@ impl Exporter {
     fn fails(&mut self, why: &anyhow::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
             output::note(&format!(
-                "warning: traces cannot be sent to {}: {why:#}; until the collector accepts traces, the newest 4,096 requests at most keep theirs, and \
-                 `enfilade_traces_total` counts lost traces",
+                "warning: traces cannot be sent to {}: {why:#}; until the collector accepts traces, those of at most 4,096 requests wait, and those of \
+                 further requests are lost (`enfilade_traces_total`)",
                 self.url.as_str()
             ));
         }

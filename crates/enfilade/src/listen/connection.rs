@@ -238,7 +238,10 @@ pub(crate) async fn tls(
                 certificate,
                 terms: Some(terms),
                 splices: None,
-                handshake: Some(Arc::new(Handshake::new(began.into_std(), ended.into_std()))),
+                handshake: router
+                    .faces()
+                    .traces()
+                    .map(|_| Arc::new(Handshake::new(began.into_std(), ended.into_std()))),
             };
             speak(stream, is_h2, connection, turn.client, router, drain).await;
         }
