@@ -1,7 +1,9 @@
 //! Many active connections at the same time. Each connection sends a GET of a small file from time to time. The total rate is the same with each
-//! number of connections. The latency counts from the planned time of a request.
+//! number of connections. The latency counts from the planned time of a request. [`busy`] measures the CPU of busy servers instead.
 
+mod busy;
 mod exchange;
+mod floor;
 mod http1;
 mod http2;
 mod line;
@@ -16,8 +18,28 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use line::Protocol;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::{Path, PathBuf};
 
-const FILE_BYTES: usize = 4_096;
+pub(crate) use floor::serve as serve_floor;
+
+/// A file that all servers serve.
+#[derive(Clone, Copy)]
+struct ServedFile {
+    path: &'static str,
+    bytes: usize,
+}
+
+impl ServedFile {
+    /// Its place on the disk.
+    fn below(self, files: &Path) -> PathBuf {
+        files.join(self.path.trim_start_matches('/'))
+    }
+}
+
+/// The file of the requests at planned times.
+const SMALL_FILE: ServedFile = ServedFile { path: "/one", bytes: 4_096 };
+/// The file of the requests to busy servers.
+const PAGE: ServedFile = ServedFile { path: "/page", bytes: 25_000 };
 /// The number of requests per second of all connections together, far fewer than a server can answer.
 const EACH_SECOND: u64 = 2_000;
 /// The limit of open files of each process. Enfilade uses at most nine tenths of this limit, less 256, for connections.
@@ -33,19 +55,23 @@ struct Size {
     seconds: u64,
     rounds: usize,
     rounds_of_http2: usize,
+    busy: busy::Size,
 }
 
-const SIZE: Size = Size { connections: [1_000, 10_000], seconds: 10, rounds: 7, rounds_of_http2: 3 };
-const SMALL: Size = Size { connections: [50, 300], seconds: 1, rounds: 2, rounds_of_http2: 1 };
+const SIZE: Size =
+    Size { connections: [1_000, 10_000], seconds: 10, rounds: 7, rounds_of_http2: 3, busy: busy::SIZE };
+const SMALL: Size =
+    Size { connections: [50, 300], seconds: 1, rounds: 2, rounds_of_http2: 1, busy: busy::SMALL };
 
 pub(crate) fn goals() -> Vec<Goal> {
     let Size { connections: [_, most], seconds, rounds, .. } = SIZE;
+    let ServedFile { bytes: file_bytes, .. } = SMALL_FILE;
     let workload = format!(
-        "HTTP/1.1 without TLS. {most} connections are open. A client sends {EACH_SECOND} GET requests a second in all, for a file of {FILE_BYTES} \
+        "HTTP/1.1 without TLS. {most} connections are open. A client sends {EACH_SECOND} GET requests a second in all, for a file of {file_bytes} \
          bytes, at planned times; it uses the connections one after the other. There are {rounds} rounds. In each round Enfilade, Apache with event \
          workers, and nginx are measured one after the other, each for {seconds} s"
     );
-    vec![
+    let mut goals = vec![
         Goal::new(
             "p99-10000",
             1.0,
@@ -68,7 +94,9 @@ pub(crate) fn goals() -> Vec<Goal> {
                  from the largest value, and the difference is divided by the number of connections"
             ),
         ),
-    ]
+    ];
+    goals.extend(busy::goals());
+    goals
 }
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -83,7 +111,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             rounds::run(report, &size, protocol, connections, &place)?;
         }
     }
-    Ok(())
+    busy::run(report, &size.busy, &scratch.path().join("busy"))
 }
 
 /// Lets this process, and the servers that it starts, open a file for each connection.

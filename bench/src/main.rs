@@ -76,6 +76,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["make-certs", place, count] = words.as_slice() {
         return certs::make(place.as_ref(), count.parse()?).map(|()| true);
     }
+    if let ["connections-floor", address, place, file] = words.as_slice() {
+        return connections::serve_floor(address.parse()?, place.as_ref(), file.as_ref()).map(|()| true);
+    }
     if let ["growth-revocations-part", place] = words.as_slice() {
         return growth::revocations::part(place.as_ref()).map(|()| true);
     }

@@ -3,25 +3,25 @@
 use super::exchange::Exchange;
 use crate::content::peer::Peer;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The types of frames.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
 const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 /// Flags of frames.
-const END_STREAM: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 /// The client permits no push and no dynamic table. So the status of each response is encoded in the same way.
 const OWN_SETTINGS: [u8; 12] = [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0];
 /// The bytes that the server may send on the connection, in addition to 65,535.
 const WINDOW: u32 = 1 << 30;
 /// `:status: 200` in the static table.
-const OK: u8 = 0x88;
+pub(super) const OK: u8 = 0x88;
 
 /// The requests of one connection, and the response that is being received.
 pub(super) struct Http2 {
@@ -102,22 +102,23 @@ impl Exchange for Http2 {
     }
 }
 
-struct Frame<'f> {
-    kind: u8,
+pub(super) struct Frame<'f> {
+    pub(super) kind: u8,
     flags: u8,
+    pub(super) stream: u32,
     payload: &'f [u8],
 }
 
 /// The first frame, and the bytes after it; `None` if it is not complete.
-fn split(bytes: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+pub(super) fn split(bytes: &[u8]) -> Option<(Frame<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<9>()?;
-    let [high, middle, low, kind, flags, ..] = *head;
+    let [high, middle, low, kind, flags, stream @ ..] = *head;
     let length = u32::from_be_bytes([0, high, middle, low]);
     let (payload, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-    Some((Frame { kind, flags, payload }, rest))
+    Some((Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }, rest))
 }
 
-fn write_frame(to: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+pub(super) fn write_frame(to: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
     to.extend_from_slice(&length);
     to.extend_from_slice(&[kind, flags]);

@@ -1,6 +1,6 @@
 //! One connection of the client.
 
-use super::FILE_BYTES;
+use super::ServedFile;
 use super::exchange::Exchange;
 use super::http1::Http1;
 use super::http2::Http2;
@@ -21,7 +21,6 @@ use std::time::Instant;
 
 /// The number of addresses from which clients connect. Enfilade limits connections by address, and an address has few ports.
 const ADDRESSES: usize = 64;
-const PATH: &str = "/one";
 
 /// The protocol between the clients and the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,12 +57,17 @@ pub(super) struct Line {
 }
 
 /// Opens this many connections, one after the other. On each connection, the client waits for the response to a first request.
-pub(super) fn open(server: &Measured, protocol: Protocol, count: usize) -> Result<Vec<Line>, Failure> {
+pub(super) fn open(
+    server: &Measured,
+    protocol: Protocol,
+    file: ServedFile,
+    count: usize,
+) -> Result<Vec<Line>, Failure> {
     let trust = trust(server)?;
     let mut buffer = vec![0; 64 * 1024];
     let mut one = |n: usize| -> Result<Line, Failure> {
         let from = Ipv4Addr::new(127, 0, 3, 1 + (n % ADDRESSES) as u8);
-        let mut line = Line::connect(server, protocol, &trust, from)?;
+        let mut line = Line::connect(server, protocol, file, &trust, from)?;
         line.first(&mut buffer)?;
         Ok(line)
     };
@@ -83,18 +87,19 @@ impl Line {
     fn connect(
         server: &Measured,
         protocol: Protocol,
+        file: ServedFile,
         trust: &Arc<ClientConfig>,
         from: Ipv4Addr,
     ) -> Result<Self, Failure> {
         let peer = &server.peer;
         let (wire, exchange): (Wire, Box<dyn Exchange>) = match protocol {
             Protocol::Http1 => {
-                (Wire::Plain(socket(peer.address, from)?), Box::new(Http1::new(peer, PATH, FILE_BYTES)))
+                (Wire::Plain(socket(peer.address, from)?), Box::new(Http1::new(peer, file.path, file.bytes)))
             }
             Protocol::Http2 => {
                 let tls = ClientConnection::new(Arc::clone(trust), ServerName::try_from("localhost")?)?;
                 let stream = StreamOwned::new(tls, socket(peer.tls, from)?);
-                (Wire::Tls(Box::new(stream)), Box::new(Http2::new(peer, PATH, FILE_BYTES)))
+                (Wire::Tls(Box::new(stream)), Box::new(Http2::new(peer, file.path, file.bytes)))
             }
         };
         Ok(Line { wire, exchange, due: VecDeque::new() })

@@ -49,6 +49,37 @@ pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Resu
     Ok(samples)
 }
 
+/// Sends `count` requests, on each connection one after the other.
+pub(super) fn one_after_the_other(lines: &mut [Line], count: u64) -> Result<(), Failure> {
+    let poll = epoll::create(CreateFlags::CLOEXEC)?;
+    for (n, line) in lines.iter_mut().enumerate() {
+        epoll::add(&poll, &*line, EventData::new_u64(n as u64), EventFlags::IN)?;
+        line.plan(now())?;
+    }
+    let (mut begun, mut samples) = (lines.len() as u64, Samples::default());
+    let (mut events, mut buffer) = (Vec::with_capacity(EVENTS), vec![0; 64 * 1024]);
+    let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    while (samples.len() as u64) < count {
+        retry_on_intr(|| epoll::wait(&poll, spare_capacity(&mut events), Some(&patience)))?;
+        if events.is_empty() {
+            return Err(format!("{} of {count} requests got a response", samples.len()).into());
+        }
+        for event in events.drain(..) {
+            let data = event.data;
+            let Some(line) = usize::try_from(data.u64()).ok().and_then(|n| lines.get_mut(n)) else {
+                continue;
+            };
+            let before = samples.len();
+            line.receive(&mut buffer, &mut samples)?;
+            if samples.len() > before && begun < count {
+                line.plan(now())?;
+                begun += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Makes a timer that expires once for each request. The timeout of epoll cannot be used, because it is a whole number of milliseconds.
 fn timer(every: Duration) -> Result<OwnedFd, Failure> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;

@@ -3,7 +3,7 @@
 use super::line::{self, Protocol};
 use super::planned::latencies;
 use super::servers::{Measured, Servers};
-use super::{EACH_SECOND, Size};
+use super::{EACH_SECOND, SMALL_FILE, Size};
 use crate::Failure;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Percentile, Samples};
@@ -84,7 +84,7 @@ fn turns(
 impl<'s> Series<'s> {
     /// Warms the server up with one connection: the server reads the file, and remembers the token.
     fn begin(server: &'s Measured, protocol: Protocol) -> Result<Self, Failure> {
-        drop(line::open(server, protocol, 1)?);
+        drop(line::open(server, protocol, SMALL_FILE, 1)?);
         pause(AFTER);
         let none = Samples::default;
         let before = (server.peer.resident)();
@@ -93,7 +93,7 @@ impl<'s> Series<'s> {
 
     fn turn(&mut self, size: &Size, protocol: Protocol, connections: usize) -> Result<(), Failure> {
         let peer = &self.server.peer;
-        let mut lines = line::open(self.server, protocol, connections)?;
+        let mut lines = line::open(self.server, protocol, SMALL_FILE, connections)?;
         let count = EACH_SECOND * size.seconds;
         let before = (peer.cpu)()?;
         let took = latencies(&mut lines, Duration::from_micros(1_000_000 / EACH_SECOND), count)

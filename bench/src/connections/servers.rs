@@ -1,7 +1,7 @@
 //! The measured servers. All serve the same files, and write a log line for each request.
 
 use super::nginx::Nginx;
-use super::{FILE_BYTES, IDLE_SECONDS};
+use super::{IDLE_SECONDS, PAGE, SMALL_FILE};
 use crate::Failure;
 use crate::content::apache::{Apache, MODULES};
 use crate::content::files::{self, Maker, content};
@@ -30,7 +30,9 @@ impl Servers {
         let files = place.join("files");
         let maker = Maker::new()?;
         maker.directory(&files, 0o755)?;
-        maker.file(&files.join("one"), &content(FILE_BYTES))?;
+        for file in [SMALL_FILE, PAGE] {
+            maker.file(&file.below(&files), &content(file.bytes))?;
+        }
         let data = place.join("data");
         let (tokenid, secret) = files::prepare(&data, &files)?;
         let enfilade = enfilade(&data)?;

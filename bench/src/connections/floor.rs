@@ -1,0 +1,120 @@
+//! The part of the work that every server must do: it decrypts a request, reads the file, encrypts the response, and sends it. It parses no header
+//! field, judges nothing, and writes no log.
+
+use super::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS, OK, PREFACE, SETTINGS};
+use super::servers::Measured;
+use crate::Failure;
+use crate::content::peer::Peer;
+use crate::peers::self_signed;
+use crate::stopwatch::{Child, cpu_nanos, pause};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The largest payload of a frame, if the client permits no larger one (RFC 9113 §6.5.2).
+const FRAME: usize = 16_384;
+const TURNS: u32 = 100;
+
+/// The running loop, ended when dropped.
+pub(super) struct Floor {
+    pub(super) measured: Measured,
+    _child: Child,
+}
+
+impl Floor {
+    pub(super) const NAME: &'static str = "a loop without a server";
+
+    /// Starts the loop in a process of its own. It answers each request with this file.
+    pub(super) fn start(scratch: &Path, file: &Path) -> Result<Self, Failure> {
+        let place = scratch.join("floor");
+        std::fs::create_dir(&place)?;
+        let certificate = place.join("cert.pem");
+        self_signed(&place.join("key.pem"), &certificate)?;
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["connections-floor", &address.to_string()]).arg(&place).arg(file);
+        let child = Child::start(&mut command)?;
+        let pid = child.0.id();
+        for _ in 0..TURNS {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(Floor { measured: measured(pid, address, certificate), _child: child });
+            }
+            pause(Duration::from_millis(50));
+        }
+        Err("the loop without a server does not listen".into())
+    }
+}
+
+fn measured(pid: u32, address: SocketAddr, certificate: std::path::PathBuf) -> Measured {
+    let peer = Peer {
+        name: Floor::NAME,
+        address,
+        tls: address,
+        base: String::new(),
+        header: "X-Nobody: asks".to_owned(),
+        cpu: Box::new(move || Ok(cpu_nanos(pid)? / 1e9)),
+        resident: Box::new(move || crate::machine::resident_bytes(pid)),
+        up: std::path::PathBuf::new(),
+        syncs: false,
+    };
+    Measured { peer, certificate }
+}
+
+/// Runs the loop, with a thread for each connection.
+pub(crate) fn serve(address: SocketAddr, place: &Path, file: &Path) -> Result<(), Failure> {
+    let chain = CertificateDer::pem_file_iter(place.join("cert.pem"))?.collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(place.join("key.pem"))?;
+    let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    for stream in TcpListener::bind(address)?.incoming() {
+        let (stream, config, file) = (stream?, Arc::clone(&config), file.to_owned());
+        // A connection without a handshake is the question whether the loop listens.
+        std::thread::spawn(move || drop(connection(stream, config, &file)));
+    }
+    Ok(())
+}
+
+fn connection(stream: TcpStream, config: Arc<ServerConfig>, file: &Path) -> Result<(), Failure> {
+    stream.set_nodelay(true)?;
+    let mut tls = StreamOwned::new(ServerConnection::new(config)?, stream);
+    let mut preface = [0; PREFACE.len()];
+    tls.read_exact(&mut preface)?;
+    let mut settings = Vec::new();
+    http2::write_frame(&mut settings, SETTINGS, 0, 0, &[]);
+    tls.write_all(&settings)?;
+    let (mut buffer, mut pending) = (vec![0; FRAME], Vec::new());
+    loop {
+        let count = tls.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        pending.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let mut rest = pending.as_slice();
+        while let Some((frame, after)) = http2::split(rest) {
+            if frame.kind == HEADERS {
+                tls.write_all(&response(frame.stream, &std::fs::read(file)?))?;
+            }
+            rest = after;
+        }
+        pending = rest.to_vec();
+    }
+}
+
+/// The frames of a response with this body.
+fn response(stream: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + 64);
+    http2::write_frame(&mut bytes, HEADERS, END_HEADERS, stream, &[OK]);
+    let mut parts = body.chunks(FRAME).peekable();
+    while let Some(part) = parts.next() {
+        let flags = if parts.peek().is_none() { END_STREAM } else { 0 };
+        http2::write_frame(&mut bytes, DATA, flags, stream, part);
+    }
+    bytes
+}
