@@ -175,7 +175,7 @@ impl Case<'_> {
     fn copy(&self, name: &str, replaced: usize) -> Result<PathBuf, Failure> {
         let place = self.scratch.path().join(name);
         std::fs::create_dir_all(&place)?;
-        let mut names = list(self.directory)?;
+        let mut names = list(self.directory)?.names;
         names.sort();
         for (at, name) in names.iter().enumerate() {
             let (from, to) = (self.directory.join(name), place.join(name));

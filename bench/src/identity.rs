@@ -5,6 +5,7 @@
 
 mod comparison;
 mod counted;
+mod pages;
 mod scale;
 
 pub(crate) use self::scale::{add_projects, project};
@@ -144,7 +145,11 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs");
             if id == "create" {
                 // If a B-tree has more levels, a change of one record writes more pages.
-                report.middle(&format!("{what}, written to files"), peer.size.users, written, "KiB");
+                let kib =
+                    report.middle(&format!("{what}, written to files"), peer.size.users, written, "KiB");
+                let floor = pages::written_alone(scratch.path(), kib.value)?;
+                let name = format!("{what}: only as many bytes written and synced, CPU");
+                report.middle(&name, peer.size.users, &floor, "µs");
             }
         }
         let [few, many] = &samples;

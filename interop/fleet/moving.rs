@@ -55,7 +55,7 @@ fn the_edited_files_move_while_the_servers_run() {
     assert_eq!((serves(a), serves(b)), (true, false));
     // If member b has no copies of the edited files of member a, the command changes nothing.
     let refused = why(&run(&b.data(), &["fleet", "follow-files"], None));
-    assert!(refused.contains("is missing, differs from the file that the fleet read last"), "{refused}");
+    assert!(refused.contains("is missing, but the fleet has read such a file"), "{refused}");
     assert_eq!((serves(a), serves(b)), (true, false));
     // An upload runs while member b takes over the edited files.
     let file = fleet.scratch.path().join("big");

@@ -1,12 +1,13 @@
 //! Listings by Enfilade and by Samba, of the same trees with the same ACLs and groups.
 
 use super::trees::{self, Acls};
-use super::{AGAIN, Bench, LARGE, STARTS, alone, samba};
+use super::{AGAIN, Bench, How, LARGE, STARTS, alone, samba};
 use crate::Failure;
 use crate::goals::Goal;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use enfilade_testkit::Samba;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 /// A measured listing: the ACLs, whether the whole tree or only its top directory is listed, and the number of the user's groups.
@@ -82,17 +83,23 @@ impl Bench<'_> {
         for acls in Acls::BOTH {
             for tree in self.chosen {
                 self.warm(acls, tree)?;
-                let floor = if *tree == LARGE { Some(self.acls_alone(report, acls)?) } else { None };
-                self.compare_tree(report, samba, acls, tree, true, None)?;
+                let is_large = *tree == LARGE;
+                let of_directory = if is_large { Some(self.acls_alone(report, acls)?) } else { None };
+                let of_tree = match of_directory {
+                    Some(first) => self.requests_alone(report, acls, first)?.map(Some),
+                    None => [None; 2],
+                };
+                self.compare_tree(report, samba, acls, tree, true, of_tree)?;
                 if tree.starts_with("largedir") {
-                    self.compare_tree(report, samba, acls, tree, false, floor)?;
+                    self.compare_tree(report, samba, acls, tree, false, [of_directory, None])?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Measures Enfilade and Samba with a tree, or only with its top directory. `floor` is the lowest cost of a first listing.
+    /// Measures Enfilade and Samba with a tree, or only with its top directory. `floors` are the lowest costs of a first and of a
+    /// repeated listing.
     fn compare_tree(
         &self,
         report: &mut Report,
@@ -100,7 +107,7 @@ impl Bench<'_> {
         acls: Acls,
         tree: &str,
         is_whole: bool,
-        floor: Option<f64>,
+        floors: [Option<f64>; 2],
     ) -> Result<(), Failure> {
         let what = if is_whole { "all of" } else { "the directory" };
         let mut theirs_of_few = f64::NAN;
@@ -140,8 +147,9 @@ impl Bench<'_> {
             let case = (acls, is_whole, groups);
             let goals = GOALS.iter().find(|(of, _)| tree == LARGE && *of == case).map(|(_, ids)| *ids);
             let theirs = &Samples::from_iter([theirs]);
-            for (at, (when, ours)) in [("first", &first), ("again", &again)].into_iter().enumerate() {
-                let floor = floor.filter(|_| when == "first");
+            for (at, ((when, ours), floor)) in
+                [("first", &first), ("again", &again)].into_iter().zip(floors).enumerate()
+            {
                 let paired =
                     Paired { what: of(when), n: groups, unit: "ms", ours, peer: "Samba", theirs, floor };
                 report.compare(goals.and_then(|ids| ids.get(at).copied()), paired);
@@ -159,5 +167,35 @@ impl Bench<'_> {
         let floor = alone::names_and_acls(acls, LARGE)?;
         report.middle(&what, 41_000, &floor, "ms");
         Ok(floor.median())
+    }
+
+    /// Measures requests for the smallest answer, as many as a listing of the whole tree needs, in milliseconds. Returns the lowest costs of a first
+    /// listing and of a repeated listing of the tree. `first` is the lowest cost of a first listing of its directory.
+    fn requests_alone(&self, report: &mut Report, acls: Acls, first: f64) -> Result<[f64; 2], Failure> {
+        const SMALLEST: &[u8] = b"GET /.well-known/enfilade HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let server = self.server(How::Heard)?;
+        server.settle()?;
+        let mut client = server.connect(Ipv4Addr::LOCALHOST)?;
+        let mut samples = Samples::default();
+        for _ in 0..=AGAIN {
+            let before = server.cpu_nanos()?;
+            for _ in 0..=trees::SEEN {
+                match client.get(SMALLEST)? {
+                    200 => {}
+                    status => return Err(format!("the smallest answer has status {status}").into()),
+                }
+            }
+            samples.push((server.cpu_nanos()? - before) / 1e6);
+        }
+        let requests = trees::SEEN + 1;
+        let again =
+            format!("all of {LARGE}, {} ACLs: {requests} requests for the smallest answer, CPU", acls.name());
+        let again = report.middle(&again, 41_000, &samples, "ms").value;
+        let both = format!(
+            "all of {LARGE}, {} ACLs: the names and ACLs of its directory, and {requests} requests for the smallest answer, CPU",
+            acls.name()
+        );
+        report.once(&both, 41_000, first + again, "ms");
+        Ok([first + again, again])
     }
 }

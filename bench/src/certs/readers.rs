@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads all files, so that they are in the page cache.
 pub(super) fn read_all(directory: &Path) -> Result<(), Failure> {
-    Ok(Threads::default().read(directory, &list(directory)?, &|_, _| ())?)
+    Ok(Threads::default().read(directory, &list(directory)?.names, &|_, _| ())?)
 }
 
 /// Measures each way to read the files, without parsing them.
@@ -41,7 +41,7 @@ pub(super) fn run(
         let (rounds, cold_rounds) = if n >= MILLION as u64 { (2, 1) } else { (ROUNDS, COLD_ROUNDS) };
         for _ in 0..rounds {
             let began = now();
-            read(&list(directory)?)?;
+            read(&list(directory)?.names)?;
             warm.push(began.elapsed().as_secs_f64() * 1e3);
         }
         report.middle(&format!("list and read, {}, warm", engine.name()), n, &warm, "ms");
@@ -50,7 +50,7 @@ pub(super) fn run(
             for _ in 0..cold_rounds {
                 drop_caches();
                 let began = now();
-                read(&list(directory)?)?;
+                read(&list(directory)?.names)?;
                 cold.push(began.elapsed().as_secs_f64() * 1e3);
             }
             report.middle(&format!("list and read, {}, cold", engine.name()), n, &cold, "ms");

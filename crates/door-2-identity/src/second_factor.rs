@@ -198,8 +198,8 @@ pub enum Code {
     Wrong,
 }
 
-/// Checks a code of six digits or a recovery code. Each step and each recovery code is compared, in constant time. If the secret cannot be decrypted,
-/// no code of six digits is right.
+/// Checks a code of six digits or a recovery code. The code is compared with the code of each time step and with each recovery code, in constant
+/// time. If the secret cannot be decrypted, every code of six digits is refused.
 pub fn check_code(by: &HashKey, user: &UserId, row: &SecondFactor, shown: &Secret, now: i64) -> Code {
     let shown = shown.reveal();
     let secret = FactorSecret::open(by, user, &row.secret);

@@ -173,7 +173,7 @@ impl Ledger {
         let layout = Layout::in_words(words.words().len(), shards);
         let header = [MAGIC, u64::from(process), now.unix_seconds as u64, 0, 0, shards as u64];
         // The magic is written last: without it the ledger is not valid for readers.
-        for (word, value) in words.words().iter().zip(header).rev() {
+        for (word, value) in words.words().iter().take(header.len()).zip(header).rev() {
             word.store(value, Ordering::SeqCst);
         }
         let shard = |number| Arc::new(Shard { words: Arc::clone(&words), layout, number });

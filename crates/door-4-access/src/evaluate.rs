@@ -36,9 +36,11 @@ pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bo
 
 /// An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS that applies to the object.
 pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
-    let replaced =
-        entries.iter().any(|ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY));
-    if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
+    let replaces = |ace: &Ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY);
+    match owns && !entries.iter().any(replaces) {
+        true => AccessMask::READ_ACL | AccessMask::WRITE_ACL,
+        false => AccessMask::NONE,
+    }
 }
 
 /// The rights that an entry grants or denies to the principals it applies to. The caller removes the rights that an earlier entry granted or denied.

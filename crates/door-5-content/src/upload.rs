@@ -99,13 +99,8 @@ impl Upload {
     fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
         acl_write::apply_initial_acl(&file, from_start)?;
-        Ok(Upload {
-            temporary,
-            file,
-            name: name.to_owned(),
-            bytes: 0,
-            fate: Fate::New { from_start: from_start.clone() },
-        })
+        let fate = Fate::New { from_start: from_start.clone() };
+        Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
     /// [`Upload::replace`] without the check of the permit.

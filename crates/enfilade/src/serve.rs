@@ -146,8 +146,9 @@ async fn load(home: &Home) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
-    // The watch begins before the files are read. So no change is missed.
-    let watched = Watched::new(&keeper.files).ok();
+    // The watch begins before the files are read. So no change is missed. If links lead to files of other directories, `Served::follow` starts a new
+    // watch, and reads the files again.
+    let watched = Watched::without_links(&keeper.files).ok();
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
         certificates::verify_all(&keeper.files, &certificates, &bad)?;

@@ -11,7 +11,7 @@ use crate::{notes, output};
 use anyhow::bail;
 use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::{Read, Table};
-use enfilade_sources::lmdb::{OpenError, UpgradeError};
+use enfilade_sources::lmdb::{Lmdb, OpenError, UpgradeError};
 use std::time::Duration;
 
 /// The time between two attempts to open a store that another process uses.
@@ -60,13 +60,27 @@ fn try_to_open(
     limits: &mut Option<Confinement>,
     is_first: bool,
 ) -> anyhow::Result<Home> {
-    upgrade_to_serve(installation, is_first)?;
-    compact_to_serve(installation)?;
+    // All handles of a process share one environment. While this handle exists, the pages of the store are not checked again.
+    let store = prepare(installation, is_first)?;
     if limits.is_none() {
         *limits = Some(Confinement::of_files(installation, config)?);
         notes::start()?;
     }
-    Home::open(installation.clone(), Use::Serve)
+    let home = Home::open(installation.clone(), Use::Serve);
+    drop(store);
+    home
+}
+
+/// Opens the store. If necessary, it is upgraded or compacted before.
+fn prepare(installation: &Installation, is_first: bool) -> anyhow::Result<Lmdb> {
+    let store = match open(installation) {
+        Err(OpenError::Older { .. }) => {
+            upgrade_to_serve(installation, is_first)?;
+            open(installation)?
+        }
+        opened => opened?,
+    };
+    compact_to_serve(installation, store)
 }
 
 /// Writes a note immediately, because no thread writes the queue yet.
@@ -103,21 +117,19 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
 }
 
 /// Compacts the store if this saves enough space and takes less than a minute. The server starts even if the compaction fails.
-fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
-    let lmdb = open(installation)?;
+fn compact_to_serve(installation: &Installation, lmdb: Lmdb) -> anyhow::Result<Lmdb> {
     // The records of a member contain the numbers of changes in the log, and a compaction would change these numbers.
     if lmdb.is_replica() {
-        return Ok(());
+        return Ok(lmdb);
     }
     let records = lmdb.read(|view| {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         counts.sum::<Result<u64, _>>()
     })??;
-    let is_worth_it = lmdb.status().is_worth_compacting();
-    drop(lmdb);
-    if !is_worth_it || UPGRADE_AT_START_RECORDS_MAX < records {
-        return Ok(());
+    if !lmdb.status().is_worth_compacting() || UPGRADE_AT_START_RECORDS_MAX < records {
+        return Ok(lmdb);
     }
+    drop(lmdb);
     match compact(installation) {
         Ok((done, at)) => output::note(&format!(
             "the facts were compacted ({} of disk space freed); the new revision is {}",
@@ -128,5 +140,5 @@ fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
             "the facts were not compacted at this start, and the server continues: {why}"
         )),
     }
-    Ok(())
+    Ok(open(installation)?)
 }

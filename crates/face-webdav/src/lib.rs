@@ -121,9 +121,8 @@ async fn answer(
     if let Some(above) = above::Above::of(request.uri().path()) {
         return above::answer(AboveCall { visit, request, trace }, above).await;
     }
-    let place = match ResourcePath::from_url(request.uri().path())
-        .and_then(|place| place.keeping_to(&visit.limits()))
-    {
+    let place = ResourcePath::from_url(request.uri().path());
+    let place = match place.and_then(|place| place.keeping_to(&visit.limits())) {
         Ok(place) => place,
         Err(error) => return fail(error.into(), trace),
     };

@@ -184,7 +184,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// The number and the channel of the machine to which calls go.
+    /// The machine of etcd that gets the calls: its index, and the connection to it.
     fn channel(&self) -> Result<(usize, Channel), EtcdError> {
         let asked = self.asked.load(Ordering::Relaxed);
         let machine = asked.checked_rem(self.machines.len()).and_then(|nth| self.machines.get(nth));

@@ -83,8 +83,8 @@ impl Display for Subject {
 /// Addresses, networks and names with recent failures.
 pub struct Penalties {
     seed: MemoSeed,
-    /// The table; empty if failures are not counted.
-    sets: Box<[Mutex<[Entry; WAYS]>]>,
+    /// The table; empty if failures are not counted. A set gets memory when it is used for the first time.
+    sets: Box<[Mutex<Option<Box<[Entry; WAYS]>>>]>,
     failed: AtomicU64,
     barred: AtomicU64,
     /// The tick of the last failure of any name. If no name failed within a window, a successful login needs no lookup.
@@ -220,7 +220,8 @@ impl Penalties {
 
     fn each(&self, mut visit: impl FnMut(&mut Entry)) {
         for set in &self.sets {
-            set.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(&mut visit);
+            let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
+            set.iter_mut().flat_map(|entries| entries.iter_mut()).for_each(&mut visit);
         }
     }
 
@@ -263,7 +264,10 @@ impl Penalties {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();
         let mut set = set.map(|set| set.lock().unwrap_or_else(PoisonError::into_inner));
-        let entries = set.as_mut().map_or(std::slice::from_mut(&mut lone), |set| set.as_mut_slice());
+        let entries = match set.as_mut() {
+            Some(set) => set.get_or_insert_default().as_mut_slice(),
+            None => std::slice::from_mut(&mut lone),
+        };
         let found = entries.iter().position(|entry| entry.key == Some(key));
         let oldest = || {
             (0..entries.len())

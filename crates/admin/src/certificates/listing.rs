@@ -5,7 +5,7 @@ mod lookups;
 use super::terms::CertificateTerms;
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_of_companion, files_of_kinds, is_certificate, list, passed_over, read_text,
+    Listed, bundles_of_companion, files_of_kinds, is_certificate, list, read_text,
 };
 use enfilade_tls::{CrtList, Line, Options, Policy};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,6 +22,8 @@ pub(super) struct Listing {
     /// The names of the files, each once: sorted by bytes for a directory, and in the order of the lines for a list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
+    /// The paths of the bundles of a directory that may have companion files (`.key`, `.ocsp`).
+    with_companions: BTreeSet<PathBuf>,
     /// Warnings about lines and files that are valid but probably not intended.
     pub(super) warnings: Vec<BadCertificate>,
     usual: Arc<Policy>,
@@ -101,18 +103,24 @@ impl Listing {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
             CertificatePlace::Directory(base) => {
-                let (base, mut names) = (base.clone(), list(base)?);
+                let (base, mut listed) = (base.clone(), list(base)?);
+                let passed_over = listed.passed_over();
+                let names = &mut listed.names;
                 if let Some(shared) = terms.shared().next() {
-                    names.extend(list(shared)?.into_iter().map(|name| shared.join(name).into_os_string()));
+                    let of_fleet = list(shared)?;
+                    names.extend(of_fleet.names.iter().map(|name| shared.join(name).into_os_string()));
+                    listed.with_companions.extend(of_fleet.with_companions);
                     // The names are sorted by their bytes, because `has` finds a name by binary search.
                     names.sort();
                 }
-                let warnings = passed_over(&base)?.into_iter().map(|file| BadCertificate {
+                let warnings = passed_over.into_iter().map(|file| BadCertificate {
                     file: file.display().to_string(),
                     why: PASSED_OVER.to_owned(),
                 });
                 let warnings = warnings.collect();
-                return Ok((Listing { base, names, lines: None, warnings, usual }, Vec::new()));
+                let Listed { names, with_companions, .. } = listed;
+                let listing = Listing { base, names, lines: None, with_companions, warnings, usual };
+                return Ok((listing, Vec::new()));
             }
             CertificatePlace::List(path) => path,
         };
@@ -161,7 +169,10 @@ impl Listing {
             lines.push((line, policy));
         }
         let warnings = warnings.into_iter().map(|(number, why)| at(number, why)).collect();
-        Ok((Listing { base, names, lines: Some(all), warnings, usual }, bad))
+        Ok((
+            Listing { base, names, lines: Some(all), with_companions: BTreeSet::new(), warnings, usual },
+            bad,
+        ))
     }
 
     /// The warnings at this time, in nanoseconds since the epoch: about lines and files that are probably not intended, and about certificate
@@ -250,6 +261,13 @@ impl Listing {
             })
             .collect();
         let names = all.into_iter().collect();
-        Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
+        Listing {
+            base,
+            names,
+            lines: None,
+            with_companions: BTreeSet::new(),
+            warnings: Vec::new(),
+            usual: Arc::clone(&terms.usual),
+        }
     }
 }

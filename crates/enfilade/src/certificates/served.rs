@@ -227,9 +227,14 @@ impl Served {
     /// Watches the directories of the certificates, unless they are watched already. After a new watch has begun, all files are read again, because
     /// they may have changed before the watch began.
     fn watch(&self) {
+        self.watch_unless(Watched::is_of);
+    }
+
+    /// As [`Self::watch`], unless `is_enough` says that the present watch is sufficient.
+    fn watch_unless(&self, is_enough: fn(&Watched, &CertificateFiles) -> bool) {
         let keeper = Arc::clone(&self.exchange.borrow().keeper);
         let mut watched = self.watched();
-        if watched.as_ref().is_some_and(|watched| watched.is_of(&keeper.files)) {
+        if watched.as_ref().is_some_and(|watched| is_enough(watched, &keeper.files)) {
             return;
         }
         *watched = Watched::new(&keeper.files).ok().map(Arc::new);
@@ -307,8 +312,11 @@ impl Served {
         let watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         *self.watched() = watched.map(Arc::new);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
+            // The search for links lists the whole directory, so it is not repeated after each change.
+            let mut searches_links = true;
             loop {
-                served.watch();
+                served.watch_unless(if searches_links { Watched::is_of } else { Watched::is_of_directories });
+                searches_links = true;
                 served.warn_of_ends();
                 let now = served.watched().clone();
                 let Some(now) = now else {
@@ -328,6 +336,7 @@ impl Served {
                     served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
                 } else {
                     served.look_at(changed);
+                    searches_links = false;
                 }
             }
         })?;
@@ -455,6 +464,21 @@ impl Watched {
         Ok(Watched { directories, links, watch })
     }
 
+    /// Starts watching only the directories, without a search for links. The caller must call [`Self::is_of`] later.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn without_links(files: &CertificateFiles) -> std::io::Result<Self> {
+        let (directories, links) = (files.directories(), BTreeSet::new());
+        let watch = DirectoryWatch::new(directories.iter().cloned(), [])?;
+        Ok(Watched { directories, links, watch })
+    }
+
+    /// Whether this watch covers the directories of `files`.
+    fn is_of_directories(&self, files: &CertificateFiles) -> bool {
+        self.directories == files.directories()
+    }
+
     /// Whether this watch still covers `files`: the directories are the watched directories, and their links lead to the same files as at the
     /// beginning of the watch.
     pub(crate) fn is_of(&self, files: &CertificateFiles) -> bool {
@@ -463,7 +487,7 @@ impl Watched {
     }
 
     /// Waits for a change, for at most the time `at_most`. Returns the changes since the last call. Returns [`Changed::Everything`] if a link or its
-    /// target changed, or if it is not known which files changed.
+    /// target changed, if there is a new link, or if it is not known which files changed.
     pub(crate) fn wait(&self, at_most: Duration) -> Changed {
         let until = clock::nanos().saturating_add(at_most.as_nanos() as u64);
         loop {
@@ -474,6 +498,9 @@ impl Watched {
             };
             // The directories to which links lead also contain other files. Changes of these other files do not matter.
             files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
+            if files.iter().any(|file| file.is_symlink()) {
+                return Changed::Everything;
+            }
             if left == 0 || !files.is_empty() {
                 return Changed::Files(files);
             }

@@ -324,14 +324,16 @@ fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &s
     for file in FileName::ALL {
         let path = files.path(file);
         let bytes = files.read(file).with_context(|| format!("`{}` cannot be read", path.display()))?;
-        let is_version = match (&bytes, known.get(&file)) {
-            (Some(bytes), Some(row)) => is_version(bytes, row),
-            (None, None) => true,
-            (None, Some(_)) | (Some(_), None) => false,
+        let differs = match (&bytes, known.get(&file)) {
+            (Some(bytes), Some(row)) if !is_version(bytes, row) => {
+                "differs from the file that the fleet read last"
+            }
+            (None, Some(_)) => "is missing, but the fleet has read such a file",
+            (Some(_), None) => "exists, but the fleet has no such file: move it away",
+            (None, None) | (Some(_), Some(_)) => continue,
         };
-        ensure!(
-            is_version,
-            "`{}` is missing, differs from the file that the fleet read last, or is a file that the fleet does not have (then move it away). With this file, deleted users could become valid again. {next}",
+        bail!(
+            "`{}` {differs}. If the fleet used the files of this machine, deleted users could become valid again. {next}",
             path.display()
         );
     }

@@ -72,7 +72,8 @@ struct Folder {
     rows: Vec<Row>,
     /// The query of the next page.
     next: Option<String>,
-    /// The user's rights on the folder. `None` if the folder is only on a way to a file or folder on which the user has a role.
+    /// The user's rights on the folder. `None` if the user has no role on the folder itself, but has a role on a file or
+    /// folder below it.
     rights: Option<AccessMask>,
     /// Whether the folder has more entries than a listing shows.
     is_cut: bool,

@@ -298,13 +298,8 @@ fn a_restored_directory_takes_its_place_at_once_and_moves_the_old_one_aside() {
     let restored = |text: &str| {
         let made = NewDirectory::begin(&path).unwrap();
         std::fs::write(made.directory().join("file"), text).unwrap();
-        assert!(
-            NewDirectory::begin(&path)
-                .err()
-                .unwrap()
-                .to_string()
-                .contains("another process is restoring into this directory")
-        );
+        let why = NewDirectory::begin(&path).err().unwrap().to_string();
+        assert!(why.contains("another process is restoring into this directory"), "{why}");
         made.put_in_place(77).unwrap()
     };
     let read = |path: &Path| std::fs::read_to_string(path.join("file")).unwrap();

@@ -62,12 +62,50 @@ pub fn engine() -> Box<dyn Engine> {
     }
 }
 
-/// The names of the certificate files in a directory, sorted by bytes.
+/// The files of a directory, read once: a directory of certificates may have a hundred thousand files.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// The names of the certificate files, sorted by bytes.
+    pub names: Vec<OsString>,
+    /// The `.crt` files without a `.key` file.
+    crts: Vec<PathBuf>,
+    /// The paths of bundles that may have companion files. A change of a companion file does not change the identity of the bundle's own file. So the
+    /// caller must call [`identity_of_whole`] to find changes of these bundles.
+    pub with_companions: BTreeSet<PathBuf>,
+}
+
+/// Lists the files of a directory of certificates.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
-    list_of(directory, |name| is_certificate(directory, name))
+pub fn list(directory: &Path) -> io::Result<Listed> {
+    let mut listed = Listed::default();
+    listed.names = list_of(directory, |name| {
+        if is_certificate(directory, name) {
+            return true;
+        }
+        let path = directory.join(name);
+        if is_passed_over(name) {
+            listed.with_companions.extend(bundles_of_companion(&path));
+        } else {
+            listed.crts.push(path);
+        }
+        false
+    })?;
+    listed.crts.sort();
+    Ok(listed)
+}
+
+impl Listed {
+    /// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file is not
+    /// in the result if a `.pem` file of the same name is in the same directory. Such a `.crt` file contains the certificate of the authority.
+    pub fn passed_over(&self) -> Vec<PathBuf> {
+        let has_key = |bytes: &[u8]| bytes.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
+        let is_unserved = |file: &&PathBuf| {
+            !file.with_extension("pem").exists() && read_one(file).is_ok_and(|(bytes, _)| has_key(&bytes))
+        };
+        self.crts.iter().filter(is_unserved).cloned().collect()
+    }
 }
 
 /// The names of the files in a directory of authorities, sorted by bytes. Files of authorities have no keys, so a `.crt` file is listed even without
@@ -79,30 +117,10 @@ pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
     list_of(directory, |name| !is_passed_over(name))
 }
 
-/// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file is not in
-/// the result if a `.pem` file of the same name is in the same directory. Such a `.crt` file contains the certificate of the authority.
-///
-/// # Errors
-/// When the directory cannot be read.
-pub fn passed_over(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_crt = |name: &OsStr| {
-        Path::new(name).extension() == Some(OsStr::new("crt"))
-            && !is_passed_over(name)
-            && !is_certificate(directory, name)
-    };
-    let mut files: Vec<PathBuf> =
-        list_of(directory, is_crt)?.into_iter().map(|name| directory.join(name)).collect();
-    files.retain(|file| {
-        let has_key = |bytes: &[u8]| bytes.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
-        !file.with_extension("pem").exists() && read_one(file).is_ok_and(|(bytes, _)| has_key(&bytes))
-    });
-    Ok(files)
-}
-
 /// The end of the PEM label of a private key.
 const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
-fn list_of(directory: &Path, counts: impl Fn(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
+fn list_of(directory: &Path, mut counts: impl FnMut(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -390,17 +408,21 @@ mod tests {
         symlink(at("a.pem"), at("to-a.pem")).unwrap();
         symlink(at("nowhere"), at("dangling.pem")).unwrap();
         let names: Vec<_> =
-            list(scratch.path()).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect();
+            list(scratch.path()).unwrap().names.into_iter().map(|name| name.into_string().unwrap()).collect();
         let expected =
             ["a.pem", "b.pem", "dangling.pem", "no-ending", "notes.txt", "to-a.pem", "whole.crt", "with.crt"];
         assert_eq!(names, expected);
         assert!(list_authorities(scratch.path()).unwrap().contains(&"alone.crt".into()));
-        assert_eq!(passed_over(scratch.path()).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(list(scratch.path()).unwrap().passed_over(), Vec::<PathBuf>::new());
+        assert_eq!(
+            list(scratch.path()).unwrap().with_companions,
+            with_companions(&[scratch.path().to_owned()].into())
+        );
         let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         for name in ["alone.crt", "with.crt", "b.crt"] {
             std::fs::write(at(name), key).unwrap();
         }
-        assert_eq!(passed_over(scratch.path()).unwrap(), [at("alone.crt")]);
+        assert_eq!(list(scratch.path()).unwrap().passed_over(), [at("alone.crt")]);
         for name in ["alone.crt", "with.crt"] {
             std::fs::write(at(name), name).unwrap();
         }

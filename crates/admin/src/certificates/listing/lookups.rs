@@ -3,6 +3,7 @@
 use super::{Listing, name_in};
 use enfilade_sources::files::certificates::with_companions;
 use enfilade_tls::{CertificateFile, Digest, DigestedLeaf, Line, Policy};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,7 +87,10 @@ impl Listing {
     }
 
     /// Files that have companion files (`.key`, `.ocsp`). A change of a companion file does not change the identity of the certificate file.
-    pub(in crate::certificates) fn with_companions(&self) -> BTreeSet<PathBuf> {
-        with_companions(&self.directories())
+    pub(in crate::certificates) fn with_companions(&self) -> Cow<'_, BTreeSet<PathBuf>> {
+        match self.lines {
+            None => Cow::Borrowed(&self.with_companions),
+            Some(_) => Cow::Owned(with_companions(&self.directories())),
+        }
     }
 }

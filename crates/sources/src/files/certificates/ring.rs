@@ -18,6 +18,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The greatest number of files that one ring opens or reads at the same time.
 const SLOTS: usize = 512;
@@ -70,9 +71,10 @@ impl Engine for Ring {
 
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()> {
         let directory = open_directory(directory)?;
-        let share = names.len().div_ceil(self.rings).max(1);
-        let run = |n: usize, names: &[OsString]| {
-            let mut run = Run::new(&directory, names, n * share, each)?;
+        // A ring that gets less CPU reads fewer files.
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut run = Run::new(&directory, names, &next, each)?;
             #[cfg(test)]
             {
                 run.fails = self.fails;
@@ -80,9 +82,7 @@ impl Engine for Ring {
             run.run()
         };
         std::thread::scope(|scope| {
-            let run = &run;
-            let shares = names.chunks(share).enumerate();
-            let running: Vec<_> = shares.map(|(n, names)| scope.spawn(move || run(n, names))).collect();
+            let running: Vec<_> = (0..self.rings).map(|_| scope.spawn(run)).collect();
             let ended = running.into_iter().map(|one| {
                 one.join().unwrap_or_else(|_| {
                     Err(io::Error::other("internal error: a thread that reads files with io_uring failed"))
@@ -113,10 +113,9 @@ struct Run<'r> {
     ring: IoUring,
     directory: &'r OwnedFd,
     names: &'r [OsString],
-    /// The index of `names[0]` in the complete list of names, which is divided among the rings.
-    offset: usize,
     each: &'r Each<'r>,
-    next: usize,
+    /// The index of the next file, for all rings.
+    next: &'r AtomicUsize,
     slots: Vec<Slot>,
     /// The buffers of all slots in one allocation, so that the whole memory is returned to the kernel at the end.
     pool: Vec<u8>,
@@ -131,7 +130,7 @@ impl<'r> Run<'r> {
     fn new(
         directory: &'r OwnedFd,
         names: &'r [OsString],
-        offset: usize,
+        next: &'r AtomicUsize,
         each: &'r Each<'r>,
     ) -> io::Result<Self> {
         let slots = SLOTS.min(names.len()).max(1);
@@ -141,9 +140,8 @@ impl<'r> Run<'r> {
             ring,
             directory,
             names,
-            offset,
             each,
-            next: 0,
+            next,
             slots: Vec::with_capacity(slots),
             pool: vec![0; slots * BUFFER_BYTES],
             under_way: 0,
@@ -155,7 +153,8 @@ impl<'r> Run<'r> {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        while self.slots.len() < self.slots.capacity() && self.next < self.names.len() {
+        while self.slots.len() < self.slots.capacity() && self.next.load(Ordering::Relaxed) < self.names.len()
+        {
             let at = self.slots.len();
             self.slots.push(Slot {
                 file: 0,
@@ -197,11 +196,11 @@ impl<'r> Run<'r> {
 
     /// Opens the next file into a slot, after the previous file of the slot has been read or has failed.
     fn begin_next(&mut self, at: usize) -> io::Result<()> {
-        while let Some(name) = self.names.get(self.next) {
-            let file = self.next;
-            self.next += 1;
+        loop {
+            let file = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(name) = self.names.get(file) else { return Ok(()) };
             let Ok(path) = CString::new(name.as_bytes()) else {
-                (self.each)(self.offset + file, Err("its name contains a NUL byte".to_owned()));
+                (self.each)(file, Err("its name contains a NUL byte".to_owned()));
                 continue;
             };
             let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
@@ -209,7 +208,6 @@ impl<'r> Run<'r> {
             slot.grown = Vec::new();
             return self.open(at);
         }
-        Ok(())
     }
 
     fn open(&mut self, at: usize) -> io::Result<()> {
@@ -255,7 +253,7 @@ impl<'r> Run<'r> {
 
     fn completed(&mut self, at: usize, result: i32) -> io::Result<()> {
         let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
-        let file = self.offset + slot.file;
+        let file = slot.file;
         let count = match usize::try_from(result) {
             Ok(count) => count,
             Err(_) => {
