@@ -91,6 +91,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["tokens-part", part, times] = words.as_slice() {
         return tokens::part(part, times.parse()?).map(|()| true);
     }
+    if let ["passage-commits", place] = words.as_slice() {
+        return passage::slow_writer::commit(place.as_ref()).map(|()| true);
+    }
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }

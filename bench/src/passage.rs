@@ -4,6 +4,7 @@
 mod http;
 pub(crate) mod pure;
 mod slow_disk;
+pub(crate) mod slow_writer;
 
 use crate::Failure;
 use crate::goals::Goal;
@@ -66,7 +67,8 @@ fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) 
 
 /// Returns the time of door 2 for another token each time, in nanoseconds.
 fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64, small: bool) -> Result<f64, Failure> {
-    let store = Store::generated(&scratch.path().join("facts"), tokens)?;
+    let facts = scratch.path().join("facts");
+    let store = Store::generated(&facts, tokens)?;
     let datastore = furnish(&store, scratch)?;
     let house = store.house(128 << 20);
     let path = StorePath::from_plain("/file").map_err(|why| format!("{why:?}"))?;
@@ -107,8 +109,8 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64, small: bool) 
         cold.push(began.elapsed().as_nanos() as f64);
     }
     report.middle("cold: the first walk after a start", tokens, &cold, "ns");
-    let walk = Walk { store: &store, house: &house, ask: &ask, datastore: &datastore, path: &path };
-    walk.run(report, scratch, small)?;
+    let (facts, datastore) = (facts.as_path(), &datastore);
+    Walk { store: &store, facts, house: &house, ask: &ask, datastore, path: &path }.run(report, small)?;
     Ok(in_turn)
 }
 

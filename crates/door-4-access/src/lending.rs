@@ -58,7 +58,7 @@ enum Loan {
     /// A credential that may not create other credentials: an EC2 key, an OAuth access token, an API token with roles of its own, or any other
     /// application credential or trust.
     Plain,
-    /// An application credential that was made only for certain requests to other services, or a link.
+    /// A link, or an application credential that permits only certain requests to other services.
     ForRequests,
 }
 

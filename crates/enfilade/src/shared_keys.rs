@@ -153,8 +153,8 @@ impl KeysOfFleet {
     /// servers that do not use the keys.
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
-        // A proof that a server asked for before the change counts for at most the time Δ. A quarter of Δ is added for clocks with different speeds,
-        // and for the time of the call.
+        // For at most the time Δ, a server may use a proof that it requested before the change. A quarter of Δ is added for clocks with different
+        // speeds, and for the time of the call.
         let log_now = log(&self.config, self.store)?;
         let delta = wait_for(async { log_now.delta().await })?;
         let (began, most) = (clock::now().tick_millis, (delta + delta / 4).as_millis());

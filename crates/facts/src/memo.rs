@@ -18,8 +18,8 @@ pub use words::{Word, WordMemo};
 
 use crate::revision::At;
 
-/// The key of the digest. The seed of a memo is random for each process, and never stored. A digest with a constant seed is the same in all
-/// processes.
+/// The secret key of the hash function (SipHash) that computes memo keys. A memo gets a random seed when the process starts, and the seed is never
+/// stored. Code that needs equal digests in all processes uses a constant seed.
 #[derive(Clone, Copy)]
 pub struct MemoSeed(pub [u8; 16]);
 
