@@ -6,6 +6,7 @@ use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, Key, Table}
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Indexed, SourceError, View};
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// The number of parts of the index. A change of one datastore copies only one part, and the list of pointers to the parts.
@@ -18,7 +19,7 @@ pub struct Stores<H> {
     fault: Option<Arc<FileFault>>,
 }
 
-type Part<H> = HashMap<DatastoreName, Store<H>>;
+type Part<H> = HashMap<DatastoreName, Store<H>, BuildHasherDefault<NameHasher>>;
 
 struct Store<H> {
     known: Arc<Known>,
@@ -60,19 +61,47 @@ impl<H> Stores<H> {
     }
 }
 
-/// The number of the part that contains a datastore. A simple hash without a key suffices: names are short, and only users who may create datastores
-/// choose names.
+/// The number of the part that contains a datastore. The table of a part uses other bits of the hash.
 fn part_of(name: &DatastoreName) -> usize {
-    let fnv = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    let hash = name.as_str().bytes().fold(0x811c_9dc5, fnv);
-    (hash ^ hash >> 15) as usize % PARTS
+    let hash = BuildHasherDefault::<NameHasher>::default().hash_one(name);
+    (hash >> 32) as usize % PARTS
+}
+
+/// The hash of a datastore's name. A hash without a key suffices, because only users who may create datastores choose names. It takes eight bytes at
+/// once: the default hash would take a third of the time of a lookup.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl NameHasher {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 29;
+    }
+}
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.add(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            self.add(rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.add(u64::from(byte));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
     const TABLES: &'static [Table] = &[Table::Datastores, Table::Files, Table::DatastoreProfiles];
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
-        let mut parts: Vec<Part<H>> = (0..PARTS).map(|_| HashMap::new()).collect();
+        let mut parts: Vec<Part<H>> = (0..PARTS).map(|_| Part::default()).collect();
         let mut profiles: HashMap<_, _> = view.list::<DatastoreProfile>(&[])?.into_iter().collect();
         for (name, datastore) in view.list::<Datastore>(&[])? {
             let known = Arc::new(Known::of(&name, datastore, profiles.remove(&name)));
@@ -119,5 +148,18 @@ mod tests {
         }
         // The average is ten datastores in a part.
         assert!(parts.iter().all(|count| *count < 50), "{parts:?}");
+    }
+
+    #[test]
+    fn names_of_the_same_part_have_different_hashes() {
+        let hash = |name: &DatastoreName| BuildHasherDefault::<NameHasher>::default().hash_one(name);
+        let names = (0..100_000).map(|n| format!("store-{n}").parse().unwrap());
+        let of_a_part: Vec<DatastoreName> = names.filter(|name| part_of(name) == 7).collect();
+        // A table uses the lowest bits of a hash to find a place, and the highest seven bits to compare entries.
+        let bits = |bits: fn(u64) -> u64| -> usize {
+            of_a_part.iter().map(|name| bits(hash(name))).collect::<std::collections::BTreeSet<_>>().len()
+        };
+        assert!(of_a_part.len() > 60, "{}", of_a_part.len());
+        assert!(bits(|hash| hash & 0xff) > 50 && bits(|hash| hash >> 57) > 40);
     }
 }

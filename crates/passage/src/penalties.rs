@@ -80,11 +80,14 @@ impl Display for Subject {
     }
 }
 
+/// The entries whose keys have the same low bits.
+type Set = Option<Box<[Entry; WAYS]>>;
+
 /// Addresses, networks and names with recent failures.
 pub struct Penalties {
     seed: MemoSeed,
     /// The table; empty if failures are not counted. A set gets memory when it is used for the first time.
-    sets: Box<[Mutex<Option<Box<[Entry; WAYS]>>>]>,
+    sets: Box<[Mutex<Set>]>,
     failed: AtomicU64,
     barred: AtomicU64,
     /// The tick of the last failure of any name. If no name failed within a window, a successful login needs no lookup.
