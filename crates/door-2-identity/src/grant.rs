@@ -101,8 +101,8 @@ pub(crate) fn grant_session(
     Ok(granted)
 }
 
-/// The account and the session of a claim, and the first second in which the session is valid. The claim may have expired less than
-/// `expired_seconds` seconds ago.
+/// The account and the session of a claim, and the first second in which the session is valid. A claim is also accepted in the first
+/// `expired_seconds` seconds after its end.
 pub(crate) fn judge_in_time(
     view: &View<'_>,
     now: Clocks,

@@ -455,9 +455,9 @@ fn recover(
     let at = lmdb.read(|view| view.at())?;
     ensure!(
         force,
-        "this machine has the facts after change {}. Changes that only other members or etcd have are lost, and the sessions, credentials and \
-         rights that these changes revoked are valid again. Stop \
-         every other member, choose the member with the newest change, and run this command there with --force",
+        "this machine has applied the changes up to {}. If you go on, changes that only other members or etcd have are lost, and the sessions, \
+         credentials and rights that these changes revoked become valid again. Stop every other member, choose the member with the newest change, \
+         and run this command there with --force",
         at.revision
     );
     if !accept_files {

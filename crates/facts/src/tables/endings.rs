@@ -46,8 +46,8 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
     ),
     (
         "a group is deleted",
-        "the sessions that depend on a member",
-        "the sessions that depend on a member, if the group had a role",
+        "the sessions that depend on a member of the group",
+        "the same, but only if the group had a role",
     ),
     (
         "a role is taken from a user",

@@ -69,8 +69,8 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     };
     Some(format!(
         "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made in the replaced store after {} are not \
-         in the copy. Earlier changes of these kinds are in the copy only if they were made before one store was copied from the other. Changes that \
-         are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
+         in the copy. The copy has an earlier change of these kinds only if the change was made before the two stores were separated, when one of \
+         them was made as a copy of the other. Changes that are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
          of the server",
         output::time(origin.unix_seconds)
     ))
