@@ -224,8 +224,8 @@ fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, E
     Ok(Some(Way { kind, user: access.user, name, gives, expires: access.expires, record }))
 }
 
-/// The text about the rights of an application credential. It lists only roles that the owner still has, and says that a credential with access rules
-/// gives no access to files. If door 2 refuses the owner, the text only lists all roles of the credential.
+/// The text about the rights of an application credential. The text lists only roles that the owner still has. If the credential has access rules,
+/// the text says that the credential gives no access to files. If door 2 refuses the owner, the text only lists all roles of the credential.
 fn given_by(
     view: &View<'_>,
     owner: &UserId,
@@ -421,7 +421,7 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
     Ok((id, members(view, id)?))
 }
 
-/// As [`users_in_group`], for the id of a group.
+/// As [`users_in_group`], but the caller gives the id of the group instead of its name.
 pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {

@@ -1,8 +1,9 @@
 //! When users last logged in, and locks after failed logins.
 //!
 //! The store contains the time from which a user counts as inactive, so the doors do not read the configuration. At its start and every hour, a
-//! server brings the records in line with its configuration ([`settle_activities`]). If the configuration makes users inactive, each user without a
-//! record gets a record at that time, as if the user had logged in on that day. A login is recorded at most once a day for each user.
+//! server brings the records in line with its configuration ([`settle_activities`]). If the configuration makes users inactive after some days
+//! without a login, the server also gives a record to each user without a record, as if the user had logged in on the day when the server writes the
+//! record. A login is recorded at most once a day for each user.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -86,8 +87,8 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
     }
 }
 
-/// Whether the record was written while a clock was wrongly set to a later day. The next day is accepted, because the clock of another server may
-/// already be in the next day.
+/// Whether the record was written while a clock was wrongly set to a later day. If the record has the date of tomorrow, the result is `false`,
+/// because the clock of another server is possibly already in the next day.
 fn is_ahead(record: Activity, today: i64) -> bool {
     today.saturating_add(1) < record.active_on
 }

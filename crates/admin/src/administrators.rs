@@ -87,12 +87,13 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user cannot log in with all roles of the user; `None` if the user can, or is only locked for some time.
+    /// Why the user has no way to log in that gives all roles of the user. `None` if there is such a way, or if the user is only locked for some
+    /// time.
     pub refused: Option<Refusal>,
 }
 
 impl Administrator {
-    /// Whether the user can log in with all roles of the user: with the password, or with an API token.
+    /// Whether the user has a way to log in that gives all roles of the user: the password, or an API token.
     pub fn can_log_in(&self) -> bool {
         self.refused.is_none()
     }
@@ -193,13 +194,14 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The clocks with which this file checks whether an administrator can log in. In this check, the files that people edit count as up to date, because
+/// The clocks for the check whether an administrator can log in. This check treats the files that people edit as up to date, because
 /// `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Why no client can log in with all roles of the user; or, if `token` is given, with this API token of the user. `None` if a client can.
+/// Why no login gives all roles of the user. If `token` is given: why no client can log in with this API token of the user. `None` if such a login is
+/// possible, or if only a lock prevents the login.
 pub(crate) fn refused(
     view: &View<'_>,
     user: &UserId,
@@ -218,8 +220,8 @@ pub(crate) fn refused(
     }
 }
 
-/// Why no client can log in with all roles of the user: with the user's password, or with an API token. `None` if a client can, or if only a lock
-/// prevents it, because the lock ends by itself after some time.
+/// Why neither the user's password nor an API token gives a login with all roles of the user. `None` if one of them gives such a login, or if only a
+/// lock prevents the login, because the lock ends by itself after some time.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.

@@ -45,8 +45,9 @@ pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
     Ok(!source.read(|view| view.any::<User>(&[]))??)
 }
 
-/// Whether the data directory is set up, so that it needs no first start. A data directory is set up if the facts contain a user, and also a
-/// datastore, a role assignment, or a user of `user.cfg`. Other users alone do not count: commands can create them after a first start that failed.
+/// Whether the data directory is set up, so that it needs no first start. A data directory is set up in two cases: the facts contain a user of
+/// `user.cfg`, or they contain any user and also a datastore or a role assignment. Users that are not in `user.cfg` are not enough alone: commands
+/// can create such users after a first start that failed.
 ///
 /// # Errors
 /// When the facts cannot be read.

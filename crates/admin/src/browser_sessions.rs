@@ -202,8 +202,8 @@ pub struct SignInSummary {
     pub audiences: Vec<Audience>,
 }
 
-/// The sign-ins of a user in browsers that have not expired, the newest first. The list does not contain sign-ins that were ended, or that began
-/// before all sessions of the user were revoked. Other revocations, such as the revocation of a domain, do not change the list.
+/// The sign-ins of a user in browsers, the newest first. The list does not contain sign-ins that have expired, that were ended, or that began before
+/// all sessions of the user were revoked. Other revocations, such as the revocation of a domain, do not change the list.
 ///
 /// # Errors
 /// When the facts cannot be read.

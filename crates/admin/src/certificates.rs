@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A problem of a certificate file or of a line of a crt-list. Except in lists of warnings, the file or line cannot be used.
+/// A problem of a certificate file or of a line of a crt-list. The file or line cannot be used, except if the problem is in a list of warnings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("certificate `{file}` is left out: {why}")]
 pub struct BadCertificate {
@@ -99,8 +99,8 @@ pub struct Looked {
     pub bad: Vec<BadCertificate>,
     /// The files that were examined. An examined file that is unusable is in `bad`.
     pub examined: Examined,
-    /// Usable files that may cause problems for clients (known only for files that were read whole), files that contain a key but are not served, and
-    /// problems of crt-list lines and of certificate revocation lists.
+    /// Usable files that can cause problems for clients, files that contain a key but are not served, and problems of crt-list lines and of
+    /// certificate revocation lists. Whether a usable file can cause problems is known only if the file was read whole.
     pub warnings: Vec<BadCertificate>,
     /// The number of files that were read.
     pub read: usize,
@@ -173,7 +173,7 @@ impl CertificateFiles {
         Ok(listing)
     }
 
-    /// Reads a certificate with its key and chain, and checks that it can be used. The path of a file that does not exist may stand for a bundle of
+    /// Reads a certificate with its key and chain, and checks that it can be used. If no file exists at the path, the path can stand for a bundle of
     /// several files.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl CertificateFiles {
         let names = unknown.as_ref().unwrap_or(&listing.names);
         let mut read = names.len();
         let mut bad = self.leaves_into(listing, names, &mut files)?;
-        // A file that does not exist may be a bundle of several files, one for each kind of key (`NAME.rsa`, `NAME.ecdsa`).
+        // If no file exists at a path, the path can stand for a bundle of several files, one for each kind of key (`NAME.rsa`, `NAME.ecdsa`).
         let kinds: Vec<OsString> =
             bad.iter().flat_map(|bad| files_of_kinds(Path::new(&bad.file))).map(Into::into).collect();
         if !kinds.is_empty() {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct ChangeContext<'a> {
     /// The facts.
     pub facts: &'a dyn Source,
-    /// The files that people edit. If a file is in use, its records are changed in the file.
+    /// The files that people edit. If the server uses such a file, records of the file are changed first in the file, then in the facts.
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,

@@ -51,7 +51,7 @@ pub enum DatastoreEdit {
 ///
 /// # Errors
 /// When the change is invalid, or the file cannot be changed. In both cases, the section stays as it was, but [`DatastoreEdit::Remove`] may have
-/// removed the roles already. If the facts cannot be changed after the file, a running server changes them later.
+/// removed the roles already. If the file was changed, but the facts cannot be changed, a running server changes the facts later.
 pub fn edit_datastore(
     ctx: &ChangeContext<'_>,
     name: &DatastoreName,
@@ -145,8 +145,8 @@ pub fn take_over(
     Ok(at)
 }
 
-/// Changes the properties of a datastore that are not in its section of `datastore.cfg`. If the kind of ACLs changes, an empty directory without an
-/// ACL gets an ACL of the new kind.
+/// Changes the properties of a datastore that are not in its section of `datastore.cfg`. If the kind of ACLs changes, and the directory of the
+/// datastore is empty and has no ACL, the directory gets an ACL of the new kind.
 ///
 /// # Errors
 /// When the datastore does not exist, the change is invalid, or the facts cannot be changed.
@@ -232,8 +232,8 @@ fn check_path(ctx: &ChangeContext<'_>, name: &DatastoreName, said: &str, root: &
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // This check comes before the other checks, because their refusals would show the client whether a path outside of the allowed roots exists, or
-    // the target of a link.
+    // This check comes before the other checks, because their refusals would show the client the target of a link, or whether a path outside of the
+    // allowed roots exists.
     outside(ctx, path, &real_path(path))
         .or_else(shared)
         .or_else(taken)

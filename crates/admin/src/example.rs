@@ -55,7 +55,8 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores. Datastores in maintenance are the last. The datastore of a first start comes first, or first among those in maintenance.
+/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. In each of these two parts, the
+/// datastore of a first start comes first.
 ///
 /// # Errors
 /// When the facts cannot be read.

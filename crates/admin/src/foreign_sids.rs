@@ -11,7 +11,7 @@ use enfilade_facts::{At, Read, Source};
 /// Maps a foreign SID to a user or group.
 ///
 /// # Errors
-/// When no user or group may have the SID, the SID is in use, `who` is a token or does not exist, or the facts cannot be changed.
+/// When the SID is not allowed for users and groups, the SID is in use, `who` is a token or does not exist, or the facts cannot be changed.
 pub fn map_sid(ctx: &ChangeContext<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("acl map {sid} {who}"), |view, change| {
         is_free(&sid, view)?;

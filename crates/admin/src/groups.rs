@@ -172,7 +172,7 @@ fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<Mem
     Ok(MembershipKey { member, group: group_id(view, group)? })
 }
 
-/// Whether `outer` is `inner` or contains it, through any number of groups.
+/// Whether `outer` is the same group as `inner`, or contains `inner` directly or through other groups.
 fn holds(view: &View<'_>, outer: GroupId, inner: GroupId) -> Result<bool, Error> {
     let mut seen = BTreeSet::from([inner]);
     let mut edge = vec![inner];

@@ -48,8 +48,8 @@ pub enum KeyNews {
 }
 
 impl KeyWatch {
-    /// Watches this directory, with the stale limit in seconds. `maker` computes digests of the keys, so that a change of the keys is noticed without
-    /// a copy of the old keys.
+    /// Watches this directory, with the stale limit in seconds. `maker` computes digests of the keys. The server compares these digests to notice a
+    /// change of the keys, so it need not keep a copy of the old keys.
     pub fn new(directory: &Path, stale_seconds: i64, maker: KeyMaker) -> Self {
         let stale_millis = u64::try_from(stale_seconds).unwrap_or(0).saturating_mul(1_000);
         KeyWatch { directory: directory.to_owned(), stale_millis, maker, state: State::Never }

@@ -171,7 +171,7 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
 /// Returns `None` if the rotation is not due, or another server made it.
 ///
 /// # Errors
-/// As [`rotate_keys`], without `force`.
+/// As [`rotate_keys`] if `force` is not set.
 pub fn rotate_due_keys(
     keys: &FernetKeys,
     terms: &KeyTerms,

@@ -100,7 +100,7 @@ fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), 
 /// When the terms of the link are not allowed, the user has too many links, the user or the datastore does not exist, or the facts cannot be changed.
 pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<MadeLink, Error> {
     check(ctx, limits, new)?;
-    // The slow hash comes last, so that a user with too many links does not cause it.
+    // The slow hash is computed only after the number of links was checked, so that a user with too many links cannot cause this work.
     let links = ctx.facts.read(|view| links_of(view, &user_id(view, &new.owner)?))??;
     let count = links.iter().filter(|(_, row)| ctx.now.unix_seconds < row.expires).count();
     check_count(u64::try_from(count).unwrap_or(u64::MAX), limits)?;
@@ -110,7 +110,7 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
     let name = format!("link-{}", to_hex(&random::<NAME_BYTES>()?)).parse()?;
     let tokenid = Authid { user: new.owner.clone(), token: Some(name) };
     let LinkPlace { datastore, rights, .. } = &new.place;
-    // The change log is shown to people who may not see the path.
+    // The text does not contain the path, because people who have no right to see the path can read the change log.
     let what = format!("link create {tokenid}: {} {datastore}", rights.name());
     let ((), at) = ctx.commit(&what, |view, change| {
         let owner = user_id(view, &new.owner)?;

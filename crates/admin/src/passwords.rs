@@ -115,7 +115,7 @@ impl PasswordRules {
         if self.change_given && password.is_given && !profile.takes_given_password {
             return password.set_at;
         }
-        // The age of an imported password is unknown, so it does not expire.
+        // The age of an imported password is unknown, so such a password does not expire.
         match self.seconds_max == 0 || profile.keeps_password || password.set_at == 0 {
             true => 0,
             false => password.set_at.saturating_add(self.seconds_max),

@@ -205,7 +205,7 @@ impl Names {
         self.users.get(id).map_or_else(|| id.to_string(), ToString::to_string)
     }
 
-    /// A token's name, with the id of its owner if the owner does not exist.
+    /// A token's name. If the owner does not exist, the name begins with the id of the owner.
     pub(crate) fn token(&self, owner: &UserId, name: &TokenName) -> String {
         match self.users.get(owner) {
             Some(user) => Authid { user: user.clone(), token: Some(name.clone()) }.to_string(),

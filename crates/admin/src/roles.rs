@@ -32,8 +32,8 @@ fn effect_of(role: Role, is_assigned: bool) -> Effect {
     if (role == Role::NoAccess) == is_assigned { Effect::Takes } else { Effect::Gives }
 }
 
-/// Refuses a role that has no effect in the tree of the path: roles for applications count only below `/application`, and only these roles, Admin and
-/// NoAccess count there.
+/// Refuses a role that has no effect in the tree of the path. Roles for applications count only on `/application` and below it. Of the other roles,
+/// only Admin and NoAccess count there.
 fn check_tree(path: &RolePath, role: Role) -> Result<(), Error> {
     let (is_below, is_for) = (path.is_of_applications(), role.is_for_applications());
     let counts_everywhere = matches!(role, Role::Admin | Role::NoAccess);

@@ -245,8 +245,8 @@ pub fn reset_second_factor(ctx: &ChangeContext<'_>, user: &Userid) -> Result<At,
     Ok(at)
 }
 
-/// Adds the removal of the second factor of a deleted user to a change. If the user has no such record, the change does not mention the table,
-/// because members of a fleet with an older program do not know the table.
+/// Adds the removal of the second factor of a deleted user to a change. If the user has no second factor, the change does not mention the table,
+/// because members of a fleet that run an older program do not know the table.
 pub(crate) fn forget_second_factor(view: &View<'_>, change: &mut Change, user: &UserId) -> Result<(), Error> {
     if view.get::<SecondFactor>(user)?.is_some() {
         change.delete::<SecondFactor>(user);

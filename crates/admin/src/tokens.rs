@@ -363,8 +363,8 @@ pub struct Marked {
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token, so that its slow hash is replaced by a fast hash when its secret is used next, if the secret has a form that
-/// Enfilade, Proxmox or Keystone generates. Tokens in `token.shadow` keep the hash that other programs must read.
+/// Marks a token, or every token. When the secret of a marked token is used next, a fast hash replaces the slow hash, but only if the secret has a
+/// form that Enfilade, Proxmox or Keystone generates. Tokens in `token.shadow` keep the hash that other programs must read.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.

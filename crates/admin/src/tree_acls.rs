@@ -69,8 +69,8 @@ pub fn count_entries(
     Ok(count)
 }
 
-/// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced.
-/// Protected objects do not change. `seen` is called for each object below the path that the walk meets, to show progress. A dry run changes nothing.
+/// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced. Protected
+/// objects do not change. To show progress, `seen` is called for each object that the walk meets below the path. A dry run changes nothing.
 ///
 /// # Errors
 /// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.

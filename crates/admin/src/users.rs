@@ -70,7 +70,7 @@ pub struct UserSave {
     pub attributes: UserAttributes,
 }
 
-/// Changes a user by id, in effect from the next request. A new password ends the user's sessions, and so does disabling the user.
+/// Changes a user by id. The change is in effect from the next request on. A new password ends the user's sessions, and so does disabling the user.
 ///
 /// # Errors
 /// When the user does not exist, the new name is taken, a user of `user.cfg` would get another name, or the facts cannot be changed.
@@ -352,7 +352,7 @@ pub struct UserEdit {
     pub gid: Option<u32>,
 }
 
-/// Changes a user, in effect from the next request.
+/// Changes a user. The change is in effect from the next request on.
 ///
 /// # Errors
 /// When the user does not exist, or the facts or `user.cfg` cannot be changed.
@@ -546,14 +546,14 @@ fn edit(
     Ok(at)
 }
 
-/// Returns the given SID, if a new user or group may have it. Without a given SID, takes the next free SID of this store.
+/// Returns the given SID, if a new user or group is allowed to have it. If no SID is given, takes the next free SID of this store.
 pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let Some(sid) = given else { return take_sid(view, change) };
     is_free(&sid, view)?;
     Ok(sid)
 }
 
-/// Refuses a SID that no user or group may have, and a SID in use.
+/// Refuses a SID that is not allowed for users and groups, and a SID in use.
 pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     // SIDs of users and groups begin with `S-1-5-21-`. Other SIDs stand for everyone, for owners, or for the machine itself.
     if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {

@@ -50,7 +50,7 @@ impl ChangeContext<'_> {
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
     }
 
-    /// Refuses a change of a file that is missing although the facts have its records. Otherwise the change would write a file with only the new
+    /// Refuses a change of a missing file if the facts contain records of this file. Otherwise the change would write a file with only the new
     /// record, and all other records would be deleted.
     fn refuse_missing(&self, files: &[FileName]) -> Result<(), Error> {
         for file in files {

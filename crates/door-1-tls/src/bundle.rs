@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 pub struct Bundle {
     /// The fields of the leaf certificate.
     pub leaf: Leaf,
-    /// A defect of the bundle or its `.ocsp` file. The bundle can be served nevertheless, but some clients may refuse it.
+    /// A defect of the bundle or its `.ocsp` file. The bundle can be served nevertheless, but it is possible that some clients refuse it.
     pub amiss: Option<String>,
     /// The last second in which the stapled OCSP response is valid, since the epoch. `None` if no response is stapled, and `i64::MAX` if the response
     /// contains no end.

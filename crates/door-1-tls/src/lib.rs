@@ -2,7 +2,7 @@
 //!
 //! Read first what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]) and the decision ([`open`]). Then read the results of the
 //! decision ([`TlsPermit`] and [`Refusal`]) and the memo of parsed keys ([`KeyMemo`]). Until a handshake needs a certificate file, the server has
-//! only fields of its [`Leaf`] in memory, and its key stays on the disk.
+//! only fields of the file's [`Leaf`] in memory, and the private key stays on the disk.
 //!
 //! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of connections to the name. A line of a [`CrtList`] can
 //! give a name another policy. [`Tickets`] are valid only under the policy under which they were issued.

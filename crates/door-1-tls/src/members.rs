@@ -75,7 +75,7 @@ impl MemberTls {
             .with_client_cert_verifier(Arc::new(Peer { algorithms, fingerprint: None }))
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
             .map_err(|why| why.to_string())?;
-        // Every new connection needs a full handshake, because the other process may not be a member any more.
+        // Every new connection needs a full handshake, because it is possible that the other process is no longer a member.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let protocols = [MemberProtocol::Requests, MemberProtocol::Reports];

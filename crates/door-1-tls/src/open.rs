@@ -28,7 +28,8 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
 
 impl TlsPermit {
     /// Whether a request for this host is allowed on the connection. The policy of the host must be the policy of the connection. Without this rule,
-    /// a client could connect to a name whose policy requires no client certificate. It could then request a host whose policy requires one.
+    /// a client could connect to a name with a policy that requires no client certificate. Then the client could request a host with a policy that
+    /// requires a client certificate.
     pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
         if let Some(only) = view.only_policy() {
             return only.epoch() == self.file.policy.epoch();

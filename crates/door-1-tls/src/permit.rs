@@ -29,7 +29,7 @@ impl TlsPermit {
         &self.file.policy
     }
 
-    /// The number of the crt-list line that contains the path of the certificate; `None` without a crt-list.
+    /// The number of the crt-list line that contains the path of the certificate; `None` if there is no crt-list.
     pub fn line(&self) -> Option<u32> {
         Some(self.file.place().0).filter(|line| *line > 0)
     }

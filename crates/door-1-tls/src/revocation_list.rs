@@ -30,7 +30,8 @@ impl RevocationList {
         Some(RevocationList { until, is_foreign: !trusted.iter().any(is_of) })
     }
 
-    /// Whether the list has extensions, such as its number. Only a list of version 2 has extensions, and the TLS library accepts only such lists.
+    /// Whether the list has extensions, such as its number. Only a list of version 2 has extensions. The TLS library accepts only lists with
+    /// extensions.
     pub(crate) fn has_extensions(der: &[u8]) -> bool {
         let fields = || {
             let mut list = Der(Der(der).expect(tag::SEQUENCE)?);

@@ -44,7 +44,7 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
-/// All ticket keys. The whole set of keys can be replaced while handshakes are in progress. Without a key, no tickets are issued.
+/// All ticket keys. The whole set of keys can be replaced while handshakes are in progress. If there is no key, no tickets are issued.
 #[derive(Clone, Debug, Default)]
 pub struct Tickets(Arc<RwLock<Ring>>);
 

@@ -117,8 +117,8 @@ impl Digest {
         DigestedLeaf { not_before, not_after, algorithm, names }
     }
 
-    /// Returns the file as a line of a crt-list serves it. The file gets `policy`, the names that the line excludes, and the names that the line
-    /// lists. If the line lists no names, the file keeps the names of its certificate.
+    /// Returns the file with the settings of a line of a crt-list. The file gets `policy`, the names that the line excludes, and the names that the
+    /// line lists. If the line lists no names, the file keeps the names of its certificate.
     pub fn listed(&self, file: CertificateFile, line: &Line, policy: Arc<Policy>) -> CertificateFile {
         let digests = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
         let listed = Listed {

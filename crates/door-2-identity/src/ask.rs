@@ -59,7 +59,7 @@ pub enum LinkProof {
     Nothing,
     /// The password.
     Password(Secret),
-    /// The pass that the guest got for the password.
+    /// The pass: a text that the guest got after entering the password (`link.rs`).
     Pass(Secret),
 }
 

@@ -156,7 +156,7 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     Ok(Scheme::Argon2id)
 }
 
-/// A hash of the same cost that no known secret matches; `None` if `hash` is not a valid hash.
+/// A hash that costs as much as `hash`, but that no known secret matches; `None` if `hash` is not a valid hash.
 pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
         // The digest is the last 31 characters. There is no `$` between the salt and the digest.
@@ -390,7 +390,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Secrets with bytes outside ASCII. Each length is a limit or a block size of some scheme, or close to one.
+    /// Secrets with bytes outside ASCII. Each length is a limit or a block size of a scheme, or is close to such a number.
     fn secrets() -> impl Iterator<Item = String> {
         let lengths = [1, 2, 7, 8, 15, 16, 31, 32, 36, 63, 64, 71, 72, 73, 127, 128, 255, 510, 511];
         lengths.into_iter().map(|length| {

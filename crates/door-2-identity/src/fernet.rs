@@ -39,7 +39,7 @@ pub struct KeyRing {
 /// The keys cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
-    /// No key.
+    /// There is no key.
     #[error(
         "there is no Fernet key: restore `keys/` from the backup; run `enfilade keys init` only if the keys are lost or were never created"
     )]

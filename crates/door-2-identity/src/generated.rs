@@ -1,4 +1,5 @@
-//! Generated secrets: they cannot be guessed, so a fast keyed hash is enough, and no slow hash has to be computed again after a restart.
+//! Generated secrets. They cannot be guessed, so a fast keyed hash is enough. So after a restart, which empties the memo, no slow hash has to be
+//! computed again.
 //!
 //! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked
 //! secret.
@@ -51,7 +52,7 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// A big-endian number in `digits` digits of base 62.
+/// Writes a big-endian number as `digits` digits in base 62.
 fn base62(number: &[u8], digits: usize) -> String {
     let mut number = number.to_vec();
     let mut text = vec![0; digits];
@@ -67,7 +68,7 @@ fn base62(number: &[u8], digits: usize) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), bit by bit, because it runs seldom.
+/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), computed bit by bit. The function need not be fast, because it runs seldom.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))

@@ -123,7 +123,7 @@ pub(crate) fn judge_in_time(
     Ok((account, session, good_from))
 }
 
-/// The principal of an account, as in a request with the secret of the account.
+/// The principal of an account: the principal of a request that contains the secret of the account.
 pub(crate) fn principal(
     view: &View<'_>,
     account: &AccountState,
@@ -145,7 +145,7 @@ pub(crate) fn principal(
     let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
     gids.sort_unstable();
     gids.dedup();
-    // The SIDs that Samba derives from the uid and the gids on the machine.
+    // Adds the SIDs that Samba derives from the uid and the gids on the machine.
     sids.extend(user.uid.map(Sid::of_unix_user));
     sids.extend(gids.iter().copied().map(Sid::of_unix_group));
     let sids = SidSet::new(sids);
@@ -167,7 +167,7 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// Returns the proof of the same secret for the fast hash that replaces the slow one. `None` if there is no upgrade.
+    /// Returns the proof that the same secret matches the fast hash that replaces the slow hash. `None` if there is no upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, &Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })

@@ -1,5 +1,5 @@
 //! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. If a session is exchanged for a new session,
-//! the new session does not expire later. Lent sessions and sessions of EC2 keys cannot be exchanged.
+//! the new session does not expire later than the old session. Lent sessions and sessions of EC2 keys cannot be exchanged.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -19,9 +19,9 @@ use enfilade_facts::vocabulary::TrustId;
 /// The scope that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The client named no scope. The session is for the project of the application credential. Without an application credential, the session is for
-    /// the user's default project, or unscoped if the user has no default project, or this project is not available to the user. For an OAuth access
-    /// token, the session is for the project of the access token.
+    /// The client named no scope. For an application credential or an OAuth access token, the session is for the project of the credential or access
+    /// token. Otherwise the session is for the user's default project. The session is unscoped if the user has no default project, or if this project
+    /// is not available to the user.
     Usual,
     /// The client named this scope.
     Scope(Scope),
@@ -48,7 +48,7 @@ pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
     /// The session would be issued at this second, which is later than the stored horizon. After the horizon was moved, the session must be judged
-    /// again, because a revocation that was committed in between may end the session.
+    /// again, because a revocation that was committed between the two judgements can end the session.
     Beyond(i64),
 }
 

@@ -116,7 +116,8 @@ fn accessed(
     }
 }
 
-/// The roles of an OAuth access token, implied ones included, that its user still has on the project (Keystone's rule).
+/// The roles of an OAuth access token, including implied roles. The result contains only roles that the user of the access token still has on the
+/// project (Keystone's rule).
 fn accessed_roles(view: &View<'_>, access: &AccessToken) -> Result<Vec<HeldRole>, Refusal> {
     let mut held = roles_on(view, &access.user, Scope::Project(access.project), None)?;
     let given = view.with_implied(access.roles.iter().copied().collect())?;

@@ -32,7 +32,7 @@ pub struct Receipt(Claim);
 /// Reads and judges a receipt. A receipt ends like a session: when the receipt expires, and when the sessions of its user are revoked.
 ///
 /// # Errors
-/// The refusals of a session.
+/// The refusals that a session can get.
 pub fn read_receipt(
     view: &enfilade_facts::View<'_>,
     now: Clocks,
@@ -152,14 +152,14 @@ impl Login {
         self.first.as_ref()?.proof.credential.as_ref()
     }
 
-    /// The first second in which the password, API token or session of this login is no longer valid; `None` if it does not expire, or if there is
-    /// only a passcode. A session for this login ends at this second at the latest.
+    /// The first second in which the password, API token or session of this login is no longer valid; `None` if this credential does not expire, or
+    /// if the login has only a passcode. A session for this login ends at this second at the latest.
     pub(crate) fn end(&self) -> Option<i64> {
         self.first.as_ref()?.validity.last_second().map(|second| second.saturating_add(1))
     }
 
-    /// When the receipt of this login expires; `i64::MAX` if the login has no receipt. A receipt that is issued for this login does not expire later,
-    /// so that no method counts for longer than the lifetime of one receipt.
+    /// When the receipt of this login expires; `i64::MAX` if the login has no receipt. A receipt that is issued for this login does not expire later
+    /// than this time, so that no method counts for longer than the lifetime of one receipt.
     pub(crate) fn receipt_end(&self) -> i64 {
         self.receipt.as_ref().map_or(i64::MAX, |receipt| receipt.0.expires_at)
     }

@@ -35,8 +35,8 @@ pub(crate) fn rules_of(view: &View<'_>, user: &UserId) -> Result<Vec<Vec<String>
     })
 }
 
-/// The rules for a user with a second factor: a rule with the password or the passcode needs both. If no rule of the user counts, the password needs
-/// the passcode, and each credential that the user created for a program is enough by itself.
+/// The rules for a user with a second factor: each rule that contains the password or the passcode needs both. If no rule of the user counts, the
+/// password needs the passcode, and each credential that the user created for a program is enough by itself.
 fn with_second_factor(mut rules: Vec<Vec<String>>) -> Vec<Vec<String>> {
     const BOTH: [&str; 2] = ["password", "totp"];
     rules.retain(|rule| needed(rule).is_some());

@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// The largest difference between the time of a request and the time of this server, in seconds.
 const REQUEST_SECONDS_MAX: i64 = 300;
-/// The most nonces of one consumer that are kept, so that one consumer cannot use up the space for all consumers.
+/// The maximum number of nonces that are kept for one consumer, so that one consumer cannot use up the space for all consumers.
 const OF_A_CONSUMER_MAX: usize = 16_384;
-/// The most nonces that are kept (about 20 MB). Only requests with a correct signature add nonces.
+/// The maximum number of nonces that are kept for all consumers (about 20 MB). Only requests with a correct signature add nonces.
 const NONCES_MAX: usize = 262_144;
 
 /// The nonces of the requests that were accepted.

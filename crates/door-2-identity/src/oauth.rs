@@ -36,7 +36,7 @@ pub struct OAuthAsk {
 /// The token of a signed request.
 #[derive(Debug)]
 pub enum OAuthToken {
-    /// None: the consumer asks for a request token.
+    /// No token: the consumer asks for a request token.
     None,
     /// A request token, to be exchanged for an access token, and the verifier that the user passed to the consumer.
     Request(RequestTokenId, Verifier),

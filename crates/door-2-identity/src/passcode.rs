@@ -184,7 +184,7 @@ fn check_own(
     check_code(key, &user, &row, &ask.secret, now.unix_seconds)
 }
 
-/// The answer of an authenticator that takes the place of a code.
+/// An answer of an authenticator. The answer takes the place of a code.
 #[derive(Clone, Debug)]
 pub struct PasskeyAsk {
     /// The answer.
@@ -243,7 +243,7 @@ pub(crate) fn has_secret(view: &View<'_>, user: &UserId) -> Result<bool, Refusal
         || view.totp_credentials(user)?.iter().any(|(_, text)| secret_of(text).is_some()))
 }
 
-/// The secret in a blob: base32 (RFC 4648) with or without padding. `None` if it is no base32, or too short to be secret.
+/// The secret in a blob: base32 (RFC 4648) with or without padding. `None` if the text is not base32, or if the secret is too short.
 fn secret_of(text: &str) -> Option<Vec<u8>> {
     let (mut secret, mut bits, mut count) = (Vec::new(), 0_u32, 0);
     for byte in text.trim_end_matches('=').bytes() {

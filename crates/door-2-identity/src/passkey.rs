@@ -17,7 +17,7 @@ use enfilade_facts::tables::{Octets, Passkey};
 /// The kinds of keys that a page asks for, as numbers of COSE (RFC 9053, RFC 8812): ES256, EdDSA and RS256.
 pub const PASSKEY_ALGORITHMS: [i32; 3] = [-7, -8, -257];
 
-/// The beginnings of a SubjectPublicKeyInfo, each with the algorithm of its signatures (RFC 5480, RFC 8410, RFC 8017).
+/// The bytes with which a SubjectPublicKeyInfo begins, for each kind of key, and the algorithm of the signatures (RFC 5480, RFC 8410, RFC 8017).
 const ALGORITHMS: [(&[u8], &dyn VerificationAlgorithm, KeyForm); 3] = [
     (
         b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00",
@@ -40,7 +40,7 @@ enum KeyForm {
 /// The bits of the flags of an authenticator.
 const USER_PRESENT: u8 = 0x01;
 const HAS_CREDENTIAL: u8 = 0x40;
-/// The length of the digest of the host, the flags and the counter together.
+/// The total length of three fields: the digest of the host, the flags, and the counter.
 const HEAD: usize = 37;
 
 /// What the answer of an authenticator must belong to.
@@ -78,8 +78,8 @@ pub struct Assertion {
     pub signature: Vec<u8>,
 }
 
-/// The challenge that belongs to a secret: at sign-in to the receipt for the password, for a new passkey to the form token of the session. So the
-/// server does not store a challenge before its answer.
+/// The challenge that is computed from a secret. At sign-in, the secret is the receipt for the password. For a new passkey, the secret is the form
+/// token of the session. So the server need not store a challenge before it gets the answer.
 pub fn passkey_challenge(secret: &[u8]) -> [u8; 32] {
     sha256(&[b"challenge for a passkey:", secret].concat())
 }
@@ -90,7 +90,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     all
 }
 
-/// The host of an origin: the relying party of its passkeys.
+/// The host of an origin. The host is the relying party of the passkeys of this origin.
 pub fn host_of_origin(origin: &str) -> Option<&str> {
     let authority = origin.strip_prefix("https://")?;
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "443"));
@@ -119,7 +119,8 @@ fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result
     }
 }
 
-/// The flags and the counter in the data of an authenticator. Checks the host, and that the user confirmed.
+/// The flags and the counter in the data of an authenticator. Checks that the data are for this host, and that the user confirmed the use of the
+/// passkey.
 fn head(data: &[u8], host: &str) -> Result<(u8, u32), &'static str> {
     let head: &[u8; HEAD] = data
         .first_chunk()
@@ -146,7 +147,7 @@ impl NewPasskey {
     /// Checks a new passkey (section 7.1).
     ///
     /// # Errors
-    /// Why it is refused, for the person.
+    /// A text for the user: the reason why the passkey is refused.
     pub fn check(self, ceremony: &Ceremony<'_>, name: &str, now: i64) -> Result<Passkey, &'static str> {
         let sizes = [
             (self.id.len(), PASSKEY_ID_BYTES_MAX),
@@ -161,7 +162,7 @@ impl NewPasskey {
             host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
         check_client_data(&self.client_data, "webauthn.create", ceremony)?;
         let (flags, counter) = head(&self.authenticator_data, host)?;
-        // After the head: the model of the authenticator, and the length of the id.
+        // After the head come the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.
         let id = self.authenticator_data.get(HEAD + 18..).unwrap_or_default();
         let length = self.authenticator_data.get(HEAD + 16..HEAD + 18).unwrap_or_default();
         let is_named = flags & HAS_CREDENTIAL != 0
@@ -188,10 +189,10 @@ impl NewPasskey {
 }
 
 impl Assertion {
-    /// Checks the answer of the authenticator with this passkey (section 7.2). Returns the counter of the authenticator.
+    /// Checks an answer that an authenticator signed with this passkey (section 7.2). Returns the counter of the authenticator.
     ///
     /// # Errors
-    /// Why it is refused, for the log.
+    /// A text for the log: the reason why the answer is refused.
     pub fn check(&self, passkey: &Passkey, ceremony: &Ceremony<'_>) -> Result<u32, &'static str> {
         let sizes = [&self.client_data, &self.authenticator_data, &self.signature].map(Vec::len);
         if sizes.iter().any(|bytes| *bytes > PASSKEY_DATA_BYTES_MAX) {

@@ -16,8 +16,8 @@ pub struct IdentityPermit {
     pub(crate) granted: Held<Granted>,
 }
 
-/// A verdict. The fields that every request reads come first. A verdict that is renewed for a later revision shares its principal and session
-/// with the earlier one.
+/// A verdict. The fields that every request reads come first. A verdict that is renewed for a later revision shares its principal and session with
+/// the earlier verdict.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Granted {
@@ -97,8 +97,8 @@ impl IdentityPermit {
         self.granted.proof.credential.as_ref()
     }
 
-    /// Whether this is the first use of the verdict in this minute. The last use of a token is recorded only at its first use in a minute, so most
-    /// requests record nothing. After a change of the stored facts, the function can return true again in the same minute.
+    /// Whether this is the first use of the verdict in this minute. The server records a use of a token only if it is the first use in the minute, so
+    /// most requests record nothing. After a change of the stored facts, the function can return true again in the same minute.
     pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }

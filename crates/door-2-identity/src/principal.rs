@@ -18,7 +18,7 @@ pub enum Reach {
     #[default]
     Everything,
     /// In the datastores that are bound to a project. In these datastores, the Keystone roles in `roles` grant rights, and roles that were assigned
-    /// on paths grant none.
+    /// on paths grant no rights.
     Project {
         /// The project.
         project: ProjectId,

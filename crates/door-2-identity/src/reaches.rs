@@ -1,5 +1,5 @@
-//! Determines the principal of a user or token without a credential. Explanations and reviews need such principals, and so do locks of users who make
-//! no request at present. The principals that this module returns get no permit.
+//! Determines the principal of a user or token. No credential is needed for this. Explanations and reviews need such principals, and so do locks of
+//! users who make no request at present. The principals that this module returns get no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -73,8 +73,8 @@ pub fn lacks_secret(
     }
 }
 
-/// Checks that the user has a way to log in that gives all rights of the user: the password, password and passcode for a session, or an API token. A
-/// token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
+/// Checks that the user has a way to log in that gives all rights of the user: the password alone, the password and a passcode for a session, or an
+/// API token. A token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
 ///
 /// # Errors
 /// [`Refusal::NoPassword`] if the user has no password, otherwise the refusal of a login with the correct password.

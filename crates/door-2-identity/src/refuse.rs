@@ -41,7 +41,7 @@ pub enum Refusal {
     /// The link has a password, and the guest presented neither the password nor a valid pass.
     #[error("the link `{0}` needs its password")]
     LinkPassword(Authid),
-    /// The request has a malformed credential, or more than one.
+    /// The request has a malformed credential, or more than one credential.
     #[error("the credential cannot be read: {0}")]
     Malformed(String),
     /// The credential was valid and was withdrawn while it was in use.
@@ -121,8 +121,8 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
-    /// deleted.
+    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation is perhaps deleted
+    /// already.
     #[error(
         "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted the revocations of the time that this clock shows, so it could not refuse revoked sessions of that time. Set the clock, then log in again"
     )]
@@ -181,7 +181,7 @@ pub enum Refusal {
         /// The reason.
         why: &'static str,
     },
-    /// Methods of one login that are of different users.
+    /// The methods of one login belong to different users.
     #[error("the methods of the login are of different users")]
     OtherUser,
     /// There is no key that can sign the token of a new session.
@@ -239,7 +239,7 @@ impl Refusal {
     pub const INACTIVE: &'static str = "the user did not log in for longer than `[identity] inactive_days` (`enfilade user enable USER` enables the user again), so the user";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
-    /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another one.
+    /// The reason of [`Refusal::NoScope`] if the credential is for no project or for another project.
     pub const OF_OTHER_PROJECT: &'static str = "the credential is not for this project";
 }
 

@@ -1,5 +1,5 @@
 //! The index of revocations. A lookup takes only a few steps, even if there are millions of revocations. The index also stores the revision of the
-//! last change that was not a revocation. If a session was judged since that change, a lookup alone decides whether the session is still valid.
+//! last change that was not a revocation. If a session was judged after that change, a lookup alone decides whether the session is still valid.
 
 use crate::session::{Methods, Session};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
@@ -19,8 +19,8 @@ const NEWEST: usize = 8;
 /// The index of all revocation marks. Each mark is stored with a second: it ends sessions that were issued up to that second.
 #[derive(Clone)]
 pub struct Revocations {
-    /// The tree of marks. `None` as soon as there are more marks than `most`, until at most half of `most` are left. In that time, marks are read
-    /// from the view, in which each mark is one record.
+    /// The tree of marks. It becomes `None` when there are more than `most` marks, and is built again when at most `most / 2` marks are left. While
+    /// it is `None`, marks are read from the view, in which each mark is one record.
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
@@ -64,8 +64,8 @@ impl Entry {
     }
 }
 
-/// The place of a mark in the tree. `bits` has two bits set; the filter of a part has these bits for each mark in the part. Ids are random, so each
-/// byte of an id distributes the marks well.
+/// The place of a mark in the tree. `bits` has two bits set; in the filter of a part, the two bits of each mark in the part are set. Ids are random,
+/// so each byte of an id distributes the marks well.
 struct Place {
     top: usize,
     part: usize,
@@ -247,7 +247,8 @@ fn over(session: &Session, purged: i64) -> Option<i64> {
 }
 
 /// Finds the first mark that covers the time at which the session was issued. If there are too many marks for the index, or the index is ahead of the
-/// view, the marks are read from the view, which is slower. `judged` is a revision at which no mark covered the session, if one is known.
+/// view, the marks are read from the view, which is slower. `judged` is a revision at which no mark covered the session; `None` if no such revision
+/// is known.
 pub(crate) fn look(
     facts: &View<'_>,
     index: &Index<Revocations>,

@@ -1,6 +1,5 @@
-//! Encrypts data with a key that is derived from the key of API tokens, with AES-256-GCM. All servers with the same facts have this key. The derived
-//! key depends on the purpose, and the text `of` is authenticated, too. So an attacker cannot use encrypted data for another purpose or in another
-//! record.
+//! Encrypts data with AES-256-GCM. The key is derived from the key of API tokens, which all servers with the same facts have. The derived key depends
+//! on the purpose, and the text `of` is authenticated, too. So an attacker cannot use encrypted data for another purpose or in another record.
 //!
 //! ```text
 //! nonce 12 | the encrypted data | tag 16

@@ -1,7 +1,7 @@
 //! The second factor of a user: the secret of an authenticator app, and recovery codes.
 //!
-//! The store contains the secret encrypted, with a key that is derived from the key of API tokens. A recovery code is stored as a keyed digest. So a
-//! copy of the store without this key gives no code.
+//! The store contains the secret encrypted, with a key that is derived from the key of API tokens. A recovery code is stored as a keyed digest. So
+//! somebody who has a copy of the store, but not this key, cannot compute a code.
 
 use crate::generated::HashKey;
 use crate::sealed::{self, NotSealed, SecretBytes};
@@ -97,7 +97,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// The recovery codes of these random bytes: 16 digits each.
+/// Makes the recovery codes from random bytes. Each code has 16 digits.
 pub fn recovery_codes(random: &[u8; RECOVERY_RANDOM_BYTES]) -> Vec<Secret> {
     let bound = 10_u64.pow(RECOVERY_CODE_DIGITS as u32);
     let code = |bytes: &[u8; 8]| {
@@ -138,7 +138,8 @@ pub enum CodeUse {
     },
 }
 
-/// How much longer than its receipt a challenge is remembered, in seconds. The clocks of the members of a fleet may differ.
+/// After the receipt of a challenge has expired, the challenge is remembered for this number of seconds, because the clocks of the members of a fleet
+/// can differ.
 const REMEMBERED_LONGER: i64 = 120;
 
 impl CodeUse {
@@ -301,13 +302,13 @@ mod tests {
             assert_eq!(answer(challenge, 0, now).after(&two), None, "{challenge} at {now}");
         }
         assert!(answer(1, 0, 1_000).is_recorded(&two) && !answer(3, 0, 1_000).is_recorded(&two));
-        // When no receipt of the earlier answers can be valid any more, they are forgotten.
+        // The earlier answers are forgotten when their receipts can no longer be valid.
         let later = answer(3, 0, 2_000).after(&two).unwrap();
         assert_eq!(later.passkeys[0].answered.len(), 1);
-        // A removed passkey has no use.
+        // A removed passkey accepts no new use, and has no recorded use.
         assert_eq!(answer(3, 0, 1_000).after(&with(Vec::new())), None);
         assert!(!answer(1, 0, 1_000).is_recorded(&with(Vec::new())));
-        // The counter must grow, also if another login was stored in the meantime.
+        // The counter must grow, even if another login was stored in the meantime.
         let counted = with(vec![Passkey { counter: 5, ..passkey }]);
         assert!(
             answer(4, 6, 1_000).after(&counted).is_some() && answer(4, 5, 1_000).after(&counted).is_none()

@@ -200,8 +200,8 @@ impl Session {
         }
     }
 
-    /// The revision of the last change that was not a revocation, at the time when the session was judged. Two judgements with the same revision give
-    /// the same answers about the session, unless a revocation ended the session.
+    /// The revision of the last change that was not a revocation, at the time when the session was judged. If this revision is the same for two
+    /// judgements, they give the same answers about the session, unless a revocation ended the session.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
     }

@@ -147,7 +147,7 @@ pub fn check_opener(
     };
     let (account, _) = judge_claim(view, now, &claim, revocations)?;
     match opener {
-        // The user's rules for multi-factor authentication concern a session that a consumer gets. These rules are not checked for an application
+        // The user's rules for multi-factor authentication apply to a session that a consumer gets. These rules are not checked for an application
         // credential, because a client can also use an application credential without a session.
         Opener::AccessToken(_) if can_complete(view, &user, methods)? => Ok(()),
         Opener::AccessToken(_) => mfa::check(view, &account.authid, user, methods),

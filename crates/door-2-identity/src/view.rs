@@ -163,7 +163,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// The last time step of which a passcode of this credential was used.
+    /// The latest time step for which somebody used a passcode of this credential.
     pub(crate) fn used_step(&self, id: &BlobId) -> Result<Option<u64>, SourceError> {
         Ok(self.facts.get::<UsedPasscode>(id)?.map(|used| used.step))
     }

@@ -3,8 +3,9 @@
 //! An operation is counted first, and then reads the state of the datastore. A maintenance change is committed first, and then the ledger is read. So
 //! the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
-//! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the process ends,
-//! even if the process was killed. An operation adds to the count when it begins, which fails if no place is left, and subtracts when it ends.
+//! Each process counts in its own memory-mapped file, which other processes can read. The kernel releases the lock of the file when the process ends,
+//! even if the process was killed. When an operation begins, it adds to the count; this fails if no place is left. When the operation ends, it
+//! subtracts from the count.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -30,7 +31,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Memory that one process writes and others may read.
+/// Memory that one process writes, and that other processes can read.
 pub trait LedgerWords: Send + Sync {
     /// The words of the memory. Every call returns the same number of words.
     fn words(&self) -> &[AtomicU64];
@@ -106,7 +107,8 @@ pub struct Active {
     pub readers: u64,
     /// The number of running writes.
     pub writers: u64,
-    /// When the count of a shard last rose from zero, in seconds since the epoch: the earliest of all shards. An operation may have begun later.
+    /// The time when the count of a shard last rose from zero, in seconds since the epoch. If several shards have running operations, this is the
+    /// earliest of their times. So it is possible that all running operations began later.
     pub since: i64,
 }
 
@@ -568,8 +570,8 @@ mod tests {
 
         count!(AtomicU64, fence);
 
-        /// An operation runs while a maintenance change is committed and then the ledger is read. If the ledger shows no operation, no operation may
-        /// work on the datastore later.
+        /// An operation runs while a maintenance change is committed and then the ledger is read. The test fails if the ledger shows no operation,
+        /// but an operation works on the datastore later.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));

@@ -67,8 +67,8 @@ fn part_of(name: &DatastoreName) -> usize {
     (hash >> 32) as usize % PARTS
 }
 
-/// The hash of a datastore's name. A hash without a key suffices, because only users who may create datastores choose names. It takes eight bytes at
-/// once: the default hash would take a third of the time of a lookup.
+/// The hash of a datastore's name. A hash without a key suffices, because only users who may create datastores choose names. The hash reads eight
+/// bytes at once. The default hash would take a third of the time of a lookup.
 #[derive(Default)]
 struct NameHasher(u64);
 

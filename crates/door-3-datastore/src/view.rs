@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// Whether the datastore has no maintenance mode, no mount point and no error in its section. If this is true, only an error of `datastore.cfg`
+    /// Whether the datastore has no maintenance mode, no mount point and no error in its section. If this is true, only the state of `datastore.cfg`
     /// as a whole can close the datastore.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,

@@ -20,7 +20,7 @@ pub struct ApplicationAsk {
     /// The application.
     pub site: Site,
     /// The application for which the proxy asks. The host in a request can belong to another application, which this proxy does not serve. `None` if
-    /// the question does not come from such a proxy.
+    /// the question does not come from a proxy for one application.
     pub only: Option<ApplicationName>,
     /// The method.
     pub method: Method,
@@ -37,8 +37,8 @@ pub struct ApplicationAsk {
     pub is_preflight: bool,
 }
 
-/// Judges a request to an application, at the revision of `view`. Without a visitor, only a request that everybody may make is permitted. This is the
-/// only place where an [`ApplicationPermit`] is made.
+/// Judges a request to an application, at the revision of `view`. If there is no visitor, only a request that everybody may make is permitted. This
+/// is the only place where an [`ApplicationPermit`] is made.
 ///
 /// # Errors
 /// A [`Refusal`]. If roles decided, the refusal names them.
@@ -74,8 +74,8 @@ pub fn use_application(
     Ok(ApplicationPermit { roles, hides_groups, signed_for, datastore, at })
 }
 
-/// Whether a request needs a credential at this revision. Returns `false` also if the memo does not contain the application, because then the need is
-/// not known.
+/// Whether a request needs a credential at this revision. Returns `false` also if the memo does not contain the application, because then it is not
+/// known whether the request needs a credential.
 pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool {
     let known = memo.applications.get(memo.application_key(at, &ask.site));
     known.is_some_and(|known| {
@@ -109,8 +109,8 @@ pub struct ApplicationUse {
     pub datastore: Option<DatastoreName>,
 }
 
-/// Decides like [`use_application`] whether a principal may use an application, but without a credential. If everybody may make the request, the
-/// kinds of credentials do not matter. The result is not a permit.
+/// Decides like [`use_application`] whether a principal may use an application, but needs no credential of the principal. If everybody may make the
+/// request, the kinds of credentials do not matter. The result is not a permit.
 ///
 /// # Errors
 /// As [`use_application`].
@@ -133,7 +133,7 @@ pub fn would_use(
     Ok(ApplicationUse { application: name.clone(), roles, datastore: application.datastore.clone() })
 }
 
-/// Decides about many requests at one revision and time, without a credential. No result is a permit.
+/// Decides about many requests at one revision and time, and needs no credential. No result is a permit.
 pub struct ManyUses<'c> {
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,
@@ -303,7 +303,7 @@ fn parts<'a>(
     [Some(class_on(&ask.path, class)), destination].into_iter().flatten()
 }
 
-/// The first path of the request on which not everybody may do what the request does.
+/// The first path of the request on which the action of the request is not permitted to everybody.
 fn first_not_public<'a>(application: &Application, ask: &'a ApplicationAsk) -> Option<&'a StorePath> {
     let Application { public, open, passes_preflight, .. } = application;
     let is_public = |(path, class): &(&StorePath, MethodClass)| match class {

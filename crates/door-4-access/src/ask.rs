@@ -36,7 +36,7 @@ pub enum StoredAcl {
     Nfs4(Vec<u8>),
     /// There is an ACL that cannot be read. The text is the reason.
     Unreadable(String),
-    /// The ACL was not read. In a listing, the object's [`Version`] may identify the ACL. In any other place, an ACL that was not read is treated as
+    /// The ACL was not read. In a listing, the object's [`Version`] can identify the ACL. In any other place, an ACL that was not read is treated as
     /// unreadable.
     Unread,
 }
@@ -45,7 +45,7 @@ pub enum StoredAcl {
 /// guarantees that every change of the ACL changes the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// The state is the time of the last change, with which the file system stamps the object.
+    /// The state is the time stamp that the file system gave the object at the last change.
     Stamped {
         /// The dialect of the ACL that decides. An object may have ACLs of both dialects at the same time.
         acls: AclDialect,
@@ -153,8 +153,9 @@ impl Subject {
         Owner { uid: self.uid, gid: self.gid }
     }
 
-    /// The key of the object's state, for a memo of the object's ACL or other extended attributes. After every change of these, the object has
-    /// another key. After a write to the content of a file, the key may be the same. Returns `None` if no state is known.
+    /// The key of the object's state, for a memo of the object's ACL or other extended attributes. After every change of the ACL or of another
+    /// extended attribute, the object has another key. After a write to the content of a file, the key can be the same. Returns `None` if no state is
+    /// known.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
         States::new(key).each(self)
     }
@@ -238,8 +239,8 @@ pub enum Wanted<'a> {
     },
     /// The visitor wants to create a new entry of this kind in the target. The target is a directory.
     Create(NodeKind),
-    /// The visitor wants to overwrite the target. If the target is hidden, the client gets the same answer as for creating a file without the right
-    /// to create files.
+    /// The visitor wants to overwrite the target. If the target is hidden, the client gets the same answer as if it tried to create a file and had no
+    /// right to create files.
     Overwrite,
 }
 

@@ -109,8 +109,8 @@ fn held(
     in_acl_cfg(view, now, domain, named)
 }
 
-/// Describes a trust that lends the user rights which a manager of the domain may not give. With a trust, services treat the user as the trustor, and
-/// the trustor may belong to another domain.
+/// Describes a trust that lends the user rights which a manager of the domain may not give. In a session for a trust, services treat the user as the
+/// trustor, and the trustor can belong to another domain.
 fn lent(
     view: &View<'_>,
     now: Clocks,

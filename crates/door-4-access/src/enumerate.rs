@@ -188,13 +188,14 @@ impl AccessCheck<'_> {
     }
 }
 
-/// The id to remember for the ACL of an object. `None` if the ACL may change without a change of the object's state.
+/// The id of an object's ACL, if the memo may remember the id for the object's state. `None` if the ACL can change while the state stays the same.
 fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
     match subject.acl {
         // The mode bits decide, but the state `Version::Watched` does not contain the mode bits.
         StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
         StoredAcl::Absent => Some(AclId::NONE),
-        // Nothing is remembered for an ACL that cannot be read (`id` is `None`), because it may become readable although the object has the same state.
+        // Nothing is remembered for an ACL that cannot be read (`id` is `None`), because the ACL can become readable while the state of the object
+        // stays the same.
         _ => id,
     }
 }

@@ -7,11 +7,11 @@
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
 //! - For a set of objects, which of these objects a principal sees. The key contains the `SetId`, the states of the objects and the decision of the
 //!   roles. One lookup returns the results for all objects of the set.
-//! - The nodes of a path that have role assignments, and the application that has a host, at a revision of the facts.
+//! - For a revision of the facts: which nodes of a path have role assignments, and which application has a host.
 //! - The roles on a node or below it, whether a principal has any role in a datastore, and the nodes in a datastore on which a principal has a role.
 //!   The key contains the revision of the facts, whether the mirror is current, the user, the token if it has roles of its own, the reach, and the
-//!   `SetId`. At one revision a user has one set of groups, but the principal may be from an older revision. With the `SetId` in the key, the results
-//!   for such a principal are not used for principals of the newest revision.
+//!   `SetId`. At one revision a user has one set of groups, but the principal can be from an older revision. Because the key contains the `SetId`,
+//!   the results for such a principal are not used for principals of the newest revision.
 
 use crate::ask::{States, StoredAcl, Subject};
 use crate::roles::Resolved;
@@ -92,7 +92,7 @@ impl Weigh for KnownApplication {
     }
 }
 
-/// The nodes below the node of a datastore on which roles let a principal in.
+/// The nodes on which roles let a principal in. All these nodes are below the node of a datastore.
 pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {
@@ -170,8 +170,8 @@ impl AccessMemo {
         self.states.get_all(&keys)
     }
 
-    /// Which objects this principal sees, by the states of the objects and by `shown`, the decision of the roles about the objects. Calls `judge` if
-    /// the result is not remembered.
+    /// Which objects this principal sees. The key contains the states of the objects, and `shown`: the decision of the roles about the objects. Calls
+    /// `judge` if the result is not remembered.
     pub(crate) fn sights<'s, E>(
         &self,
         principal: &Principal,

@@ -4,8 +4,8 @@
 //! The attribute contains no owner and no group. The owner and group of the file count instead. So the functions that read and write a list need the
 //! owner and group of the file.
 //!
-//! An entry for OWNER@ is read as an entry for the owner's uid. But children inherit an OWNER@ entry for the owners of the children. So the
-//! inheritable part of an OWNER@ entry is read as an entry for CREATOR OWNER.
+//! An entry for OWNER@ is read as an entry for the owner's uid. But on a child that inherits an OWNER@ entry, the entry is for the owner of the
+//! child. So the inheritable part of an OWNER@ entry is read as an entry for CREATOR OWNER.
 
 use crate::ntacl::BadAcl;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
@@ -138,8 +138,8 @@ fn read_entry(
     Ok(())
 }
 
-/// Reads an entry for the file's owner or group. On the file itself, the entry applies to the file's owner or group. A child inherits the entry for
-/// the owner or group of the child.
+/// Reads an entry for the file's owner or group. On the file itself, the entry applies to the file's owner or group. On a child that inherits the
+/// entry, the entry applies to the child's owner or group.
 fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
     if !ace.flags.has(AceFlags::INHERIT_ONLY) {
         into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });

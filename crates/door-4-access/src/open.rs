@@ -36,8 +36,8 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
-/// Decides like [`open`] whether a principal may act on a target, but without a credential of the principal. Returns all rights that the principal
-/// has on the target. The result is not a permit.
+/// Decides like [`open`] whether a principal may act on a target, but needs no credential of the principal. Returns all rights that the principal has
+/// on the target. The result is not a permit.
 ///
 /// # Errors
 /// As [`open`].
@@ -72,7 +72,7 @@ pub fn refuse_alike(
     }
 }
 
-/// Checks that the principal has any role in the datastore. Without a role the datastore looks absent to every request.
+/// Checks that the principal has any role in the datastore. If the principal has no role, the datastore looks absent in every request.
 ///
 /// # Errors
 /// [`Refusal::NoRole`] if the principal has no role, or [`Refusal::Facts`] if the stored facts cannot be read.
@@ -153,7 +153,7 @@ impl AccessCheck<'_> {
             Wanted::Passing => AccessMask::TRAVERSE,
         };
         let visible = granted.covers(self.visible);
-        // A visitor may add to a directory or traverse it without the right to see it. So a directory can be a drop box.
+        // A visitor who may not see a directory can have the right to add entries to it or to traverse it. So a directory can be a drop box.
         let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);

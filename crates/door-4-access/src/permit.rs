@@ -60,7 +60,7 @@ impl ApplicationPermit {
         self.signed_for.as_ref()
     }
 
-    /// The visitor's roles on the path; empty without a visitor. If everybody may make the request, a visitor may have no roles, too.
+    /// The visitor's roles on the path; empty if there is no visitor. If everybody may make the request, the roles of a visitor can be empty, too.
     pub fn into_roles(self) -> Vec<Role> {
         self.roles
     }

@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{Role, Sid};
 use enfilade_identity::Principal;
 use std::sync::OnceLock;
 
-/// One assignment: a node, the grantee, and the roles, each with a flag that tells whether it propagates.
+/// One assignment: a node, the grantee, and the roles, each with a flag that tells whether the role propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
 /// The roles on a path, by the rules of `acl.cfg`. The search goes from the leaf upwards: the first node with roles for the user or for a group of
@@ -188,8 +188,8 @@ mod tests {
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
-    /// Compares both implementations on all lists of up to three entries. Each entry grants or denies one of three SIDs one or more of four rights.
-    /// Each list is judged for eight principals, one for each subset of the three SIDs.
+    /// Compares both implementations on all lists of up to three entries. Each entry grants or denies one or more of four rights to one of three
+    /// SIDs. Each list is judged for eight principals, one for each subset of the three SIDs.
     #[test]
     fn every_small_list_is_judged_alike() {
         let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();

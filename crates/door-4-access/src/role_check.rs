@@ -16,7 +16,7 @@ pub(crate) struct RoleCheck<'c> {
     pub(crate) memo: &'c AccessMemo,
 }
 
-/// The node of a path that has the deciding role assignments. Every object below that node has the same roles, unless a deeper node on its path has a
+/// The node with the deciding role assignments of a path. Every object below that node has the same roles, unless a deeper node on its path has a
 /// role assignment. So the roles are resolved once for all these objects, and the result is remembered.
 pub(crate) struct EffectiveNode<'p> {
     /// The last node with a role assignment, or the node of the datastore or application.

@@ -44,8 +44,8 @@ pub fn may_lead_on(
     }
 }
 
-/// The ways from a directory; none if there cannot be any ([`may_lead_on`]). Can read all role assignments in the datastore. The time depends only on
-/// the principal and on the number of assignments, and not on the directory.
+/// The ways from a directory. The result is empty if [`may_lead_on`] returns false. If the memo does not contain the ways, this function reads all
+/// role assignments in the datastore. The time depends only on the principal and on the number of assignments, and not on the directory.
 ///
 /// # Errors
 /// [`Refusal::Facts`] if the stored facts cannot be read.

@@ -17,8 +17,8 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The age, in seconds since the last change, at which an object on a network file system counts as abandoned. On such a file system this machine may
-/// not see the locks of other machines.
+/// The age, in seconds since the last change, at which an object on a network file system counts as abandoned. On such a file system, this machine
+/// possibly does not see the locks of other machines.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
@@ -26,7 +26,7 @@ impl Root {
     /// as `keep_going` returns true.
     ///
     /// # Refuses
-    /// [`Refusal::Io`] when a directory cannot be opened. A directory that is open but cannot be read is skipped.
+    /// [`Refusal::Io`] when a directory cannot be opened. If a directory can be opened but not read, it is skipped.
     pub fn remove_abandoned(&self, now: i64, keep_going: &dyn Fn() -> bool) -> Result<u64, Refusal> {
         let before = if is_local(self.fd().as_fd()) { i64::MAX } else { now - ELSEWHERE_SECONDS };
         let (mut removed, mut paths) = (0, vec![String::new()]);
@@ -53,13 +53,14 @@ impl Root {
 pub(crate) struct Cleared {
     /// How many abandoned files and directories were removed.
     pub(crate) removed: u64,
-    /// Whether a running process may be writing into the directory: it contains an object with a reserved name that does not count as abandoned.
+    /// Whether a running process is possibly writing into the directory. This is so if the directory contains an object that has a reserved name and
+    /// does not count as abandoned.
     pub(crate) is_in_use: bool,
 }
 
 /// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // If this machine cannot see the locks of other machines, every object may be in use. So this function then removes no object.
+    // If this machine cannot see the locks of other machines, any object is possibly in use. In this case, this function removes no object.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})
@@ -101,7 +102,8 @@ pub(crate) fn remove_if_abandoned(
     remove(directory, name, before, keep_going)
 }
 
-/// As [`remove_if_abandoned`], for an object that last changed before `before` (seconds since the epoch). A newer object does not count as abandoned.
+/// Like [`remove_if_abandoned`], but the caller sets the limit `before` (seconds since the epoch). An object that last changed at `before` or later
+/// does not count as abandoned.
 fn remove(
     directory: BorrowedFd<'_>,
     name: &str,

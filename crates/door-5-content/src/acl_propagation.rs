@@ -156,8 +156,9 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes the ACL of an object that inherited entries. Dead properties can leave no space for the ACL. An operator may use the new ACL to withdraw a
-/// right, so for an operator such properties are removed. A user who moves an object withdraws no right, so for a user the properties stay.
+/// Writes the ACL of an object that inherited entries. If dead properties take too much space, the ACL does not fit. In this case, the properties are
+/// removed for an operator, because the new ACL of an operator can withdraw a right. For a user who moves an object, the properties stay, because the
+/// move withdraws no right.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };

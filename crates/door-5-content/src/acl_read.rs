@@ -29,7 +29,7 @@ impl AclPlace {
     }
 }
 
-/// The present ACL of an object, of at most `bytes_max` bytes. If the ACL cannot be read, the result is `Unreadable`, and not `Absent`.
+/// The present ACL of an object. If the ACL is longer than `bytes_max` bytes or cannot be read, the result is `Unreadable`, and not `Absent`.
 pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
     for place in [AclPlace::Security, AclPlace::User] {
         let name = place.name(dialect);

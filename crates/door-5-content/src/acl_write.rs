@@ -1,8 +1,8 @@
 //! Writes the ACL of a file or directory to the extended attribute `security.NTACL` or `security.nfs4acl_xdr`, where Samba also stores ACLs. If this
 //! process may not write `security.NTACL`, the helper process writes it, if there is a helper (`capable.rs`). If there is no helper, or if this
-//! process may not write `security.nfs4acl_xdr`, the ACL is written to the attribute of the same name in `user.`, unless the object already has an
-//! ACL in `security.`. If an object has both attributes, the attribute in `security.` counts, because only privileged processes can write this
-//! attribute.
+//! process may not write `security.nfs4acl_xdr`, the ACL is written to the attribute of the same name in `user.`. Exception: if the object already
+//! has an ACL in `security.`, the write is refused. If an object has both attributes, the attribute in `security.` counts, because only privileged
+//! processes can write this attribute.
 
 use crate::acl_read::AclPlace;
 use crate::attributes::{attribute, set_attribute};
@@ -57,8 +57,8 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     }
 }
 
-/// Finds out in which attribute this process may write ACLs in a directory, with a temporary file. Returns `None` if the process may not write any of
-/// the attributes, or cannot make a file in the directory.
+/// Makes a temporary file in a directory, to find out in which attribute this process may write ACLs there. Returns `None` if the process may not
+/// write any of the attributes, or cannot make a file in the directory.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     let node = Root::open_own(directory.to_str()?, AclDialect::default())
         .ok()?
@@ -95,7 +95,7 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     Ok(place)
 }
 
-/// Writes an ACL, as [`change`], but without the mutex for name changes and without a sync: for an object that is still hidden.
+/// Like [`change`], but does not lock the mutex for name changes, and does not sync, because the object is still hidden.
 fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     store_beside(node, acl, Properties::GiveWay)
 }

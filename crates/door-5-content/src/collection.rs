@@ -36,8 +36,9 @@ pub fn make_collection<E: From<Refusal>>(
 /// `judge` runs twice.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory with any other entry, even an entry that
-/// no listing shows. [`Refusal::Uploading`] if the directory contains an upload or copy of a running process. Also the refusals of `judge`.
+/// [`Refusal::ChangedMeanwhile`] when `target` no longer has the name. [`Refusal::NotEmpty`] for a directory that contains anything other than
+/// uploads and copies, even an entry that no listing shows. [`Refusal::Uploading`] if the directory contains an upload or copy of a running process.
+/// Also the refusals of `judge`.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,

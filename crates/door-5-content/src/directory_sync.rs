@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The syncs of all directories of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct DirectorySyncs {
-    /// The directories that a thread syncs now, or waits for.
+    /// Each directory that a thread is syncing now or is waiting to sync, with the syncs of the directory.
     now: Mutex<HashMap<ObjectId, Arc<Syncs>>>,
     /// Whether a sync has failed. From then on, each thread calls `fsync` itself. The reason: the kernel reports an error of a write once to each
     /// open file description. So a thread gets the error only if it calls `fsync` on its own file description.
@@ -44,7 +44,8 @@ impl DirectorySyncs {
         let syncs = Arc::clone(locked(&self.now).entry(directory).or_default());
         let result = self.share(&syncs, fsync);
         let mut all = locked(&self.now);
-        // The map has one reference, and this function has another. Other threads take references only while the map is locked.
+        // If there are only two references, the map has one, and this function has the other: no other thread uses this value. No other thread can
+        // take a reference now, because the map is locked.
         if Arc::strong_count(&syncs) == 2 {
             all.remove(&directory);
         }
@@ -125,8 +126,8 @@ mod tests {
         assert!(locked(&syncs.now).is_empty());
     }
 
-    /// Two threads wait while a third thread syncs. Then one of the two threads calls `fsync`, which would be enough for both threads, but fails. So
-    /// the other thread calls `fsync` itself.
+    /// Two threads wait while a third thread syncs. Then one of the two threads calls `fsync`. If this call succeeded, it would be enough for both
+    /// threads. But the call fails, so the other thread calls `fsync` itself.
     #[test]
     fn a_failed_sync_is_not_shared() {
         let (syncs, began, failed) = (DirectorySyncs::default(), Barrier::new(2), AtomicU64::new(0));

@@ -31,8 +31,8 @@ use std::str::FromStr;
 const RECORD: &str = "record";
 /// The longest record, in bytes: a path, a name of a user and a token, and some numbers.
 const RECORD_BYTES_MAX: u64 = PATH_BYTES_MAX as u64 + 1024;
-/// The most items of one user, with the leftovers of interrupted removals, that one run of [`expire`] removes. Their ids take less than 1 MiB of
-/// memory.
+/// The maximum number of items of one user that one run of [`expire`] removes. The leftovers of interrupted removals count, too. Their ids take less
+/// than 1 MiB of memory.
 const EXPIRED_AT_ONCE: usize = 10_000;
 
 /// The id of an item. The order of ids is the order of the seconds in which the items were made. Items of the same second are in no particular order.
@@ -296,7 +296,7 @@ fn refuse_foreign((all, top): (&Node, &str), own: &Node) -> Result<(), Refusal> 
     })
 }
 
-/// The users with a directory.
+/// The users who have a directory in `all`.
 fn users(all: &Node) -> Result<Vec<UserId>, Refusal> {
     let mut users: Vec<UserId> = Vec::new();
     each_name(all, |name| {

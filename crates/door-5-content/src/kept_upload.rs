@@ -20,8 +20,8 @@ const DATA: &str = "data";
 /// The first byte of a record. Another layout gets another number.
 const RECORD_LAYOUT: u8 = 1;
 
-/// What the record of an unfinished upload says. A browser that sends the same file to the same path again has the same record. So the server finds
-/// the unfinished upload, and the browser continues it.
+/// What the record of an unfinished upload says. If a browser sends the same file to the same path again, the record is the same. So the server finds
+/// the unfinished upload, and the browser continues this upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadRecord {
     /// The path that the file gets.
@@ -100,7 +100,7 @@ impl KeptUpload {
 }
 
 impl Upload {
-    /// Takes the bytes of an unfinished upload, instead of the bytes that were written. The file gets the ACL and the owner of this upload.
+    /// Replaces the bytes that were written to this upload by the bytes of an unfinished upload. The file gets the ACL and the owner of this upload.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be stored; [`Refusal::ChangedMeanwhile`] when the unfinished upload was removed.
@@ -149,8 +149,8 @@ impl Root {
         Ok(KeptUpload { record, place, data, received })
     }
 
-    /// At most `most` unfinished uploads of a user, in the order from the newest to the oldest. If the user has more, the first that the file system
-    /// listed are returned.
+    /// At most `most` unfinished uploads of a user, in the order from the newest to the oldest. If the user has more than `most`, the result contains
+    /// the uploads that the file system listed first.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory of unfinished uploads cannot be read.

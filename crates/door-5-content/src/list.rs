@@ -73,9 +73,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 
 impl Listing {
     /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
-    /// of door 4 may contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are left out.
-    /// Entries that were removed after their names were read are left out, too. Exception: an entry without metadata may be a mount or removed.
-    /// [`Listing::describe`] returns false for it.
+    /// of door 4 possibly contains the rights for the entry's `Version` already. Links, special files, mounts and names that no request can contain
+    /// are left out. Entries that were removed after their names were read are left out, too. Exception: an entry without metadata is possibly a
+    /// mount, or was possibly removed. In both cases, [`Listing::describe`] returns false.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.
@@ -136,8 +136,8 @@ impl Listing {
         Named { kind, ..named }
     }
 
-    /// All entries of a listing that has just begun. Returns the entries only if there are at most `at_most`, and no call has to wait. Otherwise the
-    /// caller must call [`Listing::next_batch`].
+    /// All entries of a listing that has just begun. Returns the entries only if there are at most `at_most` entries, and if the kernel need not wait
+    /// for the disk. Otherwise the caller must call [`Listing::next_batch`].
     pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
         self.note_events(at);
         let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
@@ -287,7 +287,7 @@ impl Listing {
         })
     }
 
-    /// Whether no further names follow. A name that follows may still belong to an entry that is left out.
+    /// Whether no further names follow. If names follow, it is possible that all their entries are left out.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].

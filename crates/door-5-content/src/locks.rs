@@ -1,7 +1,7 @@
 //! Locks on paths (RFC 4918 §6 and §7): the owners of the locks, the resources that the locks cover, and the requests that the locks block.
 //!
 //! A lock is found by its token, by its path, and by every directory above its path. So the cost of a lookup grows with the depth of the path, and
-//! not with the number of locks. A key contains a digest of the path. The record contains the path itself.
+//! not with the number of locks. The keys under which a lock is stored contain digests of paths. The record of the lock contains the path itself.
 
 use crate::refuse::Refusal;
 use enfilade_facts::MemoSeed;
@@ -69,7 +69,7 @@ pub struct Lock {
     pub is_exclusive: bool,
     /// The user who took the lock: no other user may use the token.
     pub user: UserId,
-    /// The description of the owner from the client, as XML.
+    /// The client's description of the owner of the lock, as XML.
     pub said: String,
     /// When the lock ends, in seconds since the epoch.
     pub until: i64,
@@ -130,7 +130,7 @@ pub struct LockAsk {
     pub is_exclusive: bool,
     /// The user who requests the lock.
     pub user: UserId,
-    /// The description of the owner from the client, as XML.
+    /// The client's description of the owner of the lock, as XML.
     pub said: String,
     /// The duration, in seconds.
     pub seconds: i64,
@@ -457,7 +457,8 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// Looks up the locks of a path in the index `kind`, and leaves out expired locks. The result may contain locks of another path with the same digest.
+/// Looks up locks by their keys. The kind `AT` finds the locks on a path, and the kind `BENEATH` finds the locks beneath the path. Leaves out expired
+/// locks. The result can contain locks of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,

@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// The number of bytes that the kernel uses for each entry, without the name (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
 
-/// For this many seconds after a change, another change may get the same time stamp, because the kernel's clock for time stamps advances in ticks.
+/// For this many seconds after a change, another change can get the same time stamp, because the kernel's clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
 /// The clock, the watch and the memo of names that are used to examine entries. With the default value, no names are remembered.
@@ -170,7 +170,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. The result may be empty before the end of the directory, if the entries that were read are never served.
+    /// The next names. Even before the end of the directory, the result can be empty: if none of the entries that were read is ever served.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);

@@ -48,7 +48,7 @@ pub struct Meta {
 
 impl Meta {
     /// Content of a strong entity tag, without the quotes. The tag contains all metadata that can distinguish two states of the bytes. The tag
-    /// includes the time of the last change, because a program can set back the time of the last write. Two states may get the same tag if both are
+    /// includes the time of the last change, because a program can set back the time of the last write. Two states can get the same tag if both are
     /// within one step of the kernel's clock for files. A step is a nanosecond from Linux 6.13 on, and about 4 ms before Linux 6.13.
     pub fn validator(&self) -> String {
         let mut text = String::with_capacity(64);
@@ -253,7 +253,8 @@ impl Node {
         if self.kind() == kind { Ok(()) } else { Err(Refusal::WrongKind { what, needed }) }
     }
 
-    /// The metadata of an entry of this directory that can be served, if the kernel need not wait for a disk.
+    /// The metadata of an entry of this directory. `None` if the kernel would have to wait for a disk, if there is no such entry, or if the entry is
+    /// of a kind that is never served.
     pub(crate) fn stat_cached(&self, name: &str) -> Option<Meta> {
         let file = open_cached(self.fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)

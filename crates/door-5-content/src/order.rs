@@ -49,12 +49,13 @@ fn fold(name: &str, folded: &mut String) {
     }
 }
 
-/// Collects the first names of a directory in the order, in memory that does not grow with the directory.
+/// Collects the first names of a directory in this order. The used memory does not grow with the size of the directory.
 pub(crate) struct FirstNames<'r> {
     at_most: usize,
     after: Option<&'r Rank>,
     kept: Vec<(Rank, u64, FileType)>,
-    /// The place of the last name that counts, if the collection is full. A name after this place does not count.
+    /// A name after this place is not collected, because the collection already has enough names up to this place. `None` until `cut` discards names
+    /// for the first time.
     bound: Option<Rank>,
     folded: String,
     has_more: bool,

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 /// must not be copied without the ACL.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
-/// The maximum number of bytes of attributes that are preserved, because all preserved attributes are in memory at the same time.
+/// The maximum total size of the preserved attributes of a file, in bytes. The size is limited because all preserved attributes are in memory at the
+/// same time.
 const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
 
 /// The longest list of attribute names that the kernel returns, in bytes.
@@ -78,8 +79,8 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process itself may set them. Returns whether the file now has the right group. The helper is not asked,
-    /// because this process could not change the mode of a file of another user.
+    /// Sets owner and group, as far as this process itself may set them. Returns whether the file now has the right group. The helper is not asked:
+    /// if the helper gave the file to another user, this process could not change the mode of the file afterwards.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         for owner in [Some(uid), None] {

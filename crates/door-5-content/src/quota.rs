@@ -72,7 +72,8 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// Discards the count after a change if the size of the change is not known exactly. The next call that needs the count counts the bytes again.
+    /// Discards the count. Callers use this method after a change, if they do not know exactly by how many bytes the content changed. The next call
+    /// that needs the count counts the bytes again.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -91,7 +92,8 @@ impl Fill {
 }
 
 impl QuotaReservation {
-    /// Checks that `bytes` bytes would fit now, in addition to all reserved bytes, including the bytes of this reservation. No space stays reserved.
+    /// Checks that `bytes` bytes would fit now, in addition to the used bytes and to all reserved bytes, including the bytes of this reservation.
+    /// Does not reserve space for the `bytes` bytes.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].

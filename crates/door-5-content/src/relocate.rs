@@ -43,9 +43,9 @@ pub struct Relocated {
 }
 
 impl Relocated {
-    /// Right after the object got its name, a check found out whether the directory that contains the name was still at its path. Returns the result
-    /// of this check. A change that replaced a file, or that removed one of two names of the same file, cannot be undone. After such a change the
-    /// check is not made, and the result is `Ok`.
+    /// Returns the result of a check that was made right after the object got its name: whether the directory that contains the name was still at its
+    /// path. A change that replaced a file, or that removed one of two names of the same file, cannot be undone. After such a change the check is not
+    /// made, and the result is `Ok`.
     ///
     /// # Refuses
     /// The refusal of the check, if the directory was no longer at its path.
@@ -63,7 +63,7 @@ impl Relocated {
     }
 
     /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
-    /// name. If an object was replaced, it then gets a free name in the same directory, and this name is returned.
+    /// name. In this case, the replaced object (if there is one) gets a free name in the same directory, and this name is returned.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when no object was replaced, and another process took one of the names; [`Refusal::Exists`] when no free name

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// The reserved paths of a server. They may change while the server runs.
+/// The reserved paths of a server. They can change while the server runs.
 #[derive(Debug, Default)]
 pub struct ReservedPaths(RwLock<Reserved>);
 
@@ -82,8 +82,9 @@ impl ReservedPaths {
         }
     }
 
-    /// The first reserved path that overlaps with an open directory. Compares device and inode of the reserved path and of the open directory, and of
-    /// the directories above both. Also compares their paths within their file systems, which a bind mount does not change.
+    /// The first reserved path that overlaps with an open directory. Compares the open directory with each reserved path and with all directories
+    /// above the reserved path. Also compares each reserved directory with all directories above the open directory. These comparisons are by device
+    /// and inode. Also compares the paths within the file systems, which a bind mount does not change.
     ///
     /// # Errors
     /// The error of a failed system call. Then the directory must not be served.
@@ -125,7 +126,7 @@ impl Reserved {
         directories.chain(self.files.iter().map(|path| (path, false)))
     }
 
-    /// Compares the paths within file systems, because a directory may be mounted at several paths.
+    /// Compares the paths within file systems, because a directory can be mounted at several paths.
     fn overlap_on_disk(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let mounts = std::fs::read("/proc/self/mountinfo")
             .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;

@@ -148,7 +148,7 @@ impl Root {
         node
     }
 
-    /// Whether a component of a path, except the last, is a file, as far as the kernel has the path in memory.
+    /// Whether a component of a path before the last component is a file. Examines only components that the kernel has in memory.
     fn leads_through_a_file(&self, path: &StorePath) -> bool {
         let mut above = path.split().map(|(parent, _)| parent);
         while let Some(path) = above.filter(|path| !path.is_root()) {

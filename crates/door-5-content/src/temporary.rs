@@ -60,8 +60,8 @@ impl Temporary {
         })
     }
 
-    /// Makes a file or directory, and locks it. Before the lock, another process may treat the object as abandoned, and may lock it or remove its
-    /// name. If that happens, another file or directory is made.
+    /// Makes a file or directory, and locks it. Before this process locks the object, another process can treat the object as abandoned, and can lock
+    /// it or remove its name. If that happens, another file or directory is made.
     fn locked(
         directory: &Node,
         make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,

@@ -145,7 +145,7 @@ pub(crate) fn throw<E: From<Refusal>>(
 
 /// Moves an item of the trash to a free name. `permit` must grant DELETE on the item. `making` must grant the right to make an entry of the item's
 /// kind in the directory of the new name. `judge` is the caller's last check, right before the rename. Right after the rename `still_there` is called
-/// ([`Relocated::still_there`]). When the rename need not be undone, the caller calls [`Trashed::forget`].
+/// ([`Relocated::still_there`]). When it is certain that the rename need not be undone, the caller calls [`Trashed::forget`].
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::ChangedMeanwhile`] when the item is no longer in the trash; and the refusals of `judge`.

@@ -134,7 +134,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     /// Enters a directory: the next results are its entries.
     ///
     /// # Refuses
-    /// [`Refusal::NotCovered`] if the permit is not for listing this directory, [`Refusal::WrongKind`] for a file.
+    /// [`Refusal::NotCovered`] if the permit does not grant LIST on this directory, [`Refusal::WrongKind`] for a file.
     pub fn enter(&mut self, permit: &AccessPermit, path: P, node: Node, carried: C) -> Result<(), Refusal> {
         let listing = list(permit, &node)?;
         self.push(listing, path, node, carried);

@@ -1,4 +1,4 @@
-//! A file during its upload. The file is hidden until it is complete, and until then the old file keeps its content.
+//! A file during its upload. The new file is hidden until it is complete. If it replaces an old file, the old file keeps its content until then.
 
 use crate::acl_write;
 use crate::node::{Node, entry_name};
@@ -51,7 +51,7 @@ impl Upload {
         Self::begin_new(directory, name, from_start)
     }
 
-    /// As [`Upload::create`], but another object may have the name. [`Upload::finish_instead`] replaces this object.
+    /// As [`Upload::create`], but the name can already belong to another object. [`Upload::finish_instead`] replaces that object.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be stored.
@@ -273,7 +273,7 @@ impl Upload {
     }
 }
 
-/// How many times the ACL of the old file is copied again before the rename, if the ACL keeps changing.
+/// The maximum number of times that the ACL of the old file is copied again before the rename, if the ACL keeps changing.
 const RENEWALS_MAX: usize = 4;
 
 /// Puts the new file in the place of the old file, `target`. When the upload began, the ACL of the old file was copied to the new file. If a client
@@ -288,8 +288,8 @@ fn replace<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
-    // The file is synced before the rename. Without this sync, a power cut after a change of the ACL was acknowledged could leave the new file with
-    // the old ACL.
+    // The file is synced before the rename. Without this sync, the new file could have the old ACL after a power cut, although the server has already
+    // acknowledged a change of the ACL.
     let mut renew = || {
         let now = Preserved::of(target)?;
         let differs = now != preserved;

@@ -37,8 +37,8 @@ pub(crate) struct AccessLog {
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
-    /// The number of events that got no line since the last written line. The queue was full, too many events that any client can cause came in one
-    /// second, or the line could not be written.
+    /// The number of events that got no line since the last written line. An event gets no line if the queue is full, if too many events that any
+    /// client can cause come in one second, or if the line cannot be written.
     lost: u64,
     /// The second of the last event that any client can cause, and the counts of such events in that second.
     refusals: (i64, Refusals),
@@ -52,9 +52,9 @@ struct Refusals {
 }
 
 impl Waiting {
-    /// The reason why the line of an event is left out; `None` if the line is written. Without a valid credential, any client can send requests over
-    /// plain HTTP, and cause refusals. So the number of lines for these two kinds of events is limited. Failed logins have a separate limit, because
-    /// a flood of other refusals must not hide failed logins. The delay after failed logins keeps each address far below the limit for failed logins.
+    /// The reason why the line of an event is left out; `None` if the line is written. A client needs no valid credential to send requests over plain
+    /// HTTP, or to cause refusals. So the number of lines for these two kinds of events is limited. Failed logins have a separate limit, because a
+    /// flood of other refusals must not hide failed logins. The delay after failed logins keeps each address far below the limit for failed logins.
     fn leaves_out(&mut self, event: &Event, per_second: u64, now: impl Fn() -> i64) -> Option<Loss> {
         if self.events.len() >= EVENTS_MAX {
             return Some(Loss::Queue);

@@ -201,7 +201,7 @@ pub(crate) fn files(
 /// Reads the leaf of every certificate. Fails if a server could not start with these certificates.
 fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> anyhow::Result<Looked> {
     let looked = files.look(rules, known, clock::nanos()).with_context(|| unusable(files.place()))?;
-    // With one usable certificate, the server can answer. The other certificates are verified later.
+    // The server can answer if one certificate is usable. The other certificates are verified later.
     if let Err(unusable) = files.first_usable(&looked.certificates) {
         bail!(
             "there is no usable certificate in {}: {}{}",

@@ -1,5 +1,5 @@
 //! Limits that the server sets for its own process in the kernel. Landlock limits the files and ports that the process may open. seccomp limits the
-//! system calls that it may make. With these limits, code of an attacker in the process can do little.
+//! system calls that it may make. So if code of an attacker runs in the process, the code can do little.
 //!
 //! If the kernel does not support a limit, the server logs this and starts. If the kernel supports a limit but refuses to set it, the server does not
 //! start.

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The maximum age of the last reading of the files, in milliseconds. With an older reading, the fleet does not count the files as followed. The
-/// files are read about once a second.
+/// The maximum age of the last reading of the files, in milliseconds. If the last reading is older, the fleet does not count the files as followed.
+/// The files are read about once a second.
 const FOLLOWED_MILLIS: u64 = 5_000;
 
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits

@@ -149,7 +149,7 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
     })
 }
 
-/// The datastores that this machine serves. If etcd does not answer, this is known only for datastores with a home.
+/// The datastores that this machine serves. If etcd does not answer, it is not known whether this machine serves the datastores without a home.
 pub(crate) fn place(config: &Config, store: &Lmdb) -> FleetPlace {
     match (store.is_replica(), name(config)) {
         (true, Ok(name)) => {

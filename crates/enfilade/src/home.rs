@@ -55,7 +55,8 @@ pub(crate) struct Home {
     had_config_file: AtomicBool,
     /// The configuration of the file and the environment, without the options of the command line.
     pub(crate) written: Config,
-    /// The store of this machine. It is used directly only for reading without a proof, and for the maintenance of the store.
+    /// The store of this machine. It is used directly only for reads that need no proof that the facts are current, and for the maintenance of the
+    /// store.
     pub(crate) store: Arc<Lmdb>,
     pub(crate) facts: Facts,
     pub(crate) files: FileSet,

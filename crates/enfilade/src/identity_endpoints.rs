@@ -65,7 +65,7 @@ fn of_this_machine(source: &dyn Source, listeners: &Listeners) -> Result<BTreeSe
     Ok(here.collect())
 }
 
-/// Whether a proxy may listen on this machine in front of the server.
+/// Whether it is possible that a proxy listens on this machine in front of the server.
 fn has_proxy(config: &Config) -> bool {
     config.http.trusted_proxies != Default::default() || config.tls.proxy_from != Default::default()
 }
@@ -103,8 +103,8 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
     }
 }
 
-/// Warnings about endpoints of the identity service that lead to a port of this machine on which no server listens. While a server runs, these are
-/// the ports on which no program listens. If no server runs, these are the ports that the configuration does not contain.
+/// Warnings about endpoints of the identity service that lead to a port of this machine on which no server listens. While a server runs, the warnings
+/// are about the ports on which no program listens. If no server runs, they are about the ports that the configuration does not contain.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -55,7 +55,7 @@ fn unusable(data: &Path, meta: &Metadata, (own, why): (u32, Errno)) -> String {
 }
 
 /// Makes this process run as the owner of the data directory. Then the process has exactly the permissions of the server. Only root can do this. For
-/// other users, the function changes nothing. The process may have only one thread, because the system calls change the user of only one thread.
+/// other users, the function changes nothing. The process must have only one thread, because the system calls change the user of only one thread.
 /// Threads that start later inherit this user.
 pub(crate) fn become_owner(data: &Path) -> anyhow::Result<()> {
     let Ok(meta) = std::fs::metadata(data) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! The reload at SIGHUP. The configuration is read before everything else. If the configuration has an error, the certificates and settings do not
 //! change.
 //!
-//! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If an
-//! unusable file is on a line of a crt-list with options, the reload fails and changes nothing.
+//! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If a line of
+//! a crt-list has options, and the file on this line is unusable, the reload fails and changes nothing.
 //!
 //! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. A reload, also one that fails,
 //! reads these files once more and logs their problems. These problems do not make the reload fail.
@@ -75,11 +75,12 @@ fn exchange_all(
 }
 
 /// The configuration, and the changed keys that need a restart. If the new configuration has another directory or crt-list of certificates, also the
-/// numbers of its certificates.
+/// number of served certificates, and the number of files that cannot be used.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
 /// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on.
-/// Then the result contains the numbers of these certificates. The configuration and the new certificates are read before anything is exchanged.
+/// Then the result contains the two numbers that [`Configured`] describes. The configuration and the new certificates are read before anything is
+/// exchanged.
 fn configure(home: &Home, served: &Arc<Served>, limits: &Confinement) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;

@@ -39,7 +39,7 @@ pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>)
 /// Datastores, each with the path of its content.
 pub(crate) type Roots = Vec<(DatastoreName, String)>;
 
-/// Only the data directory, as reserved path. Datastores may lie in its subdirectory for datastores.
+/// A set of reserved paths that contains only the data directory. Datastores may lie in its subdirectory for datastores.
 pub(crate) fn data_alone(data: &Path) -> Reserved {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let datastores = Some(data.join(DATASTORES));
@@ -141,7 +141,7 @@ pub(crate) fn certificate_directories(place: &CertificatePlace) -> BTreeSet<Path
 mod tests {
     use super::*;
 
-    /// With the key of a member, its holder could change the facts of the whole fleet in etcd.
+    /// A person who has the key of a member could change the facts of the whole fleet in etcd.
     #[test]
     fn files_of_the_fleet_and_sockets_of_decisions_are_reserved() {
         let text = "[fleet]\nca = \"/srv/keys/ca.pem\"\ncertificate = \"/srv/keys/a.pem\"\nkey = \"/srv/keys/a.key\"\n\

@@ -77,9 +77,9 @@ impl KeysOfFleet {
         Ok(keys)
     }
 
-    /// Makes new keys from the keys of the fleet, and gives them to all members. Before that, waits until every server uses the present keys, or
-    /// refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the description of the change that `make`
-    /// returns.
+    /// Makes new keys from the keys of the fleet, and gives them to all members. Before that, waits until every server either uses the present keys
+    /// or refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the description of the change that
+    /// `make` returns.
     ///
     /// # Errors
     /// When `make` refuses, when etcd does not answer, or when another member changed the keys at the same time.
@@ -101,8 +101,8 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // The key for the hashes of API tokens encrypts the shared keys. If this machine had another one than the other members, they could not
-        // decrypt what it shares. So the present keys of the fleet are decrypted first, which fails in this case.
+        // The key for the hashes of API tokens encrypts the shared keys. If this machine had a different key from the key of the other members, the
+        // other members could not decrypt what this machine shares. So the present keys of the fleet are decrypted first, which fails in this case.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;

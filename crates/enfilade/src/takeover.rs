@@ -17,8 +17,8 @@ use tokio::runtime::{Builder, Runtime};
 /// How often the thread looks for members without a server.
 const EVERY: Duration = Duration::from_secs(1);
 /// The members that may serve a datastore are listed in an order. This member takes the datastore over if all members before it had no server in this
-/// number of checks in a row. With several checks, a member keeps its datastores while its server is restarted, or while all servers start at the
-/// same time.
+/// number of checks in a row. Because several checks are needed, a member keeps its datastores while its server is restarted, or while all servers
+/// start at the same time.
 const LOOKS: u32 = 10;
 
 /// Starts the thread. A server that is in no fleet needs no such thread.
@@ -33,7 +33,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         let (mut told, mut members) = (None, Members(None));
         loop {
             std::thread::park_timeout(EVERY);
-            // Without a proof, this member takes nothing over.
+            // If this member has no proof, it takes nothing over.
             if standby.read(&*source).is_err() || standby.may_serve.is_empty() {
                 continue;
             }

@@ -26,7 +26,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The longest pause between two attempts to send a batch. The first pause is as long as [`GATHER`], and each further pause is twice as long as the
 /// previous one.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How often a batch is sent again. After that, its traces are lost, because the batch itself can be the reason why the collector does not answer.
+/// The maximum number of times that a batch is sent again. After that, its traces are lost, because the batch itself can be the reason why the
+/// collector does not answer.
 const AGAIN_MAX: u32 = 10;
 /// The maximum time for the last batches when the server stops.
 const LAST_MAX: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl Exporter {
                 () = self.queue.begun() => {}
                 _ = self.ending.wait_for(|is_ending| *is_ending) => {}
             }
-            // While a whole batch waits, it is sent at once.
+            // If enough requests for a whole batch wait, the batch is sent at once, without the pause.
             let is_ending = self.queue.waiting() < BATCH_MAX && self.pause(GATHER).await;
             let batch = self.queue.take(BATCH_MAX);
             if !batch.is_empty() {

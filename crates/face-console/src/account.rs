@@ -3,7 +3,8 @@
 //! - `tokens.rs` makes and deletes API tokens.
 //! - `sessions.rs` shows the browsers in which the user is signed in, and ends their sessions.
 //! - `password.rs` changes the password.
-//! - `second_factor.rs` sets up and removes the second factor, and `passkeys.rs` its passkeys. `proof.rs` checks the password and the code for both.
+//! - `second_factor.rs` sets up and removes the second factor. `passkeys.rs` adds and removes passkeys. `proof.rs` checks the password and the code
+//!   for both files.
 
 pub(crate) mod passkeys;
 pub(crate) mod password;

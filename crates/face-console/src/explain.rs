@@ -1,7 +1,8 @@
 //! The page "Explain". For a person, a right and a path, the page shows the answer of each of the five doors. It also shows which change would give
-//! the right. Every user can ask about their own rights on objects that they can see. The answer about another person, or about any path, may name
-//! objects that are hidden from the user. So the user needs two privileges for such a question. With `Sys.Audit` on `/access`, the user may see the
-//! roles of everybody. With `Permissions.Modify` on the datastore, the user could also assign themselves every right in the datastore.
+//! the right. Every user can ask about their own rights on objects that they can see. The answer to any other question (about another person, or
+//! about any path) can name objects that are hidden from the user. So the user needs two privileges for such a question. With `Sys.Audit` on
+//! `/access`, the user may see the roles of everybody. With `Permissions.Modify` on the datastore, the user could also assign themselves every right
+//! in the datastore.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;

@@ -1,6 +1,6 @@
-//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads, passkeys and
-//! the comparison of two moments work without a script. The console decides nothing: every page and every action asks the doors for the same permits
-//! as the calls of the APIs.
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads, passkeys
+//! and the comparison of two moments work without a script. The console decides nothing: every page and every action asks the doors for the same
+//! permits as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
@@ -86,18 +86,18 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // Only the script sends requests with other methods. A person who opens a page does not.
+            // A person who opens a page sends no request with another method. Only the script does, so the response is text and not a page.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }
     })
 }
 
-/// The areas of the console in which the name of a datastore follows.
+/// The areas of the console with URLs in which the name of a datastore follows the name of the area.
 const OF_DATASTORES: [&str; 10] =
     ["files", "content", "zip", "uploads", "share", "search", "why", "review", "review-csv", "trash"];
 
-/// The member of the fleet that serves the datastore of a request, if this is another member.
+/// The other member of the fleet that answers a request, because it serves the datastore of the request; `None` if this server itself answers.
 fn elsewhere<'f>(faces: &'f Faces, visit: &mut Visit, path: &str) -> Option<Elsewhere<'f>> {
     let (area, rest) = path.split_once('/')?;
     let name = rest.split('/').next().filter(|_| OF_DATASTORES.contains(&area))?.parse().ok()?;

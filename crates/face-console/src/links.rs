@@ -231,7 +231,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
 }
 
 /// Whether the user administers the datastore of a link. If not, the page does not show the user the path of another user's link, because names in
-/// the path may be hidden from the user.
+/// the path can be hidden from the user.
 fn administers(click: &mut Click<'_>, link: &LinkSummary) -> bool {
     click.holds(&format!("/datastore/{}", link.place.datastore), Privileges::DATASTORE_MODIFY)
 }

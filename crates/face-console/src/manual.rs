@@ -92,7 +92,7 @@ fn search(words: &[String]) -> (Vec<&'static Entry>, usize) {
     (found, all)
 }
 
-/// The part of the text around the first place with one of the words. If the text has none of the words, its beginning.
+/// The part of the text around the first place with one of the words. If the text has none of the words, the result is its beginning.
 fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
     let at = words.iter().filter_map(|word| lower.find(word.as_str())).min().unwrap_or(0);
     // The number of characters is used, because lower case letters can have another number of bytes.

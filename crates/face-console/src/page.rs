@@ -39,7 +39,7 @@ pub(crate) struct Frame<'p> {
 pub(crate) enum Notice {
     /// The action was done.
     Done(&'static str),
-    /// The action failed, for this reason. A part of the action may have been done before the failure.
+    /// The action failed, for this reason. It is possible that a part of the action was done before the failure.
     Failed(String),
     /// Files or folders were moved to the trash. The message offers to restore them.
     Trashed {
@@ -224,7 +224,7 @@ pub(crate) fn command(lines: &[String]) -> Markup {
     }
 }
 
-/// The text of a page that has no content to show.
+/// The text that a page shows if there is no other content.
 pub(crate) fn empty(icon: Icon, title: &str, text: &Markup) -> Markup {
     html! { div.empty { (icon.show()) h2 { (title) } p { (text) } } }
 }
@@ -238,7 +238,7 @@ pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -
     (shown, pages(&[], query, number, !more.is_empty()))
 }
 
-/// The links to the pages before and after the page with this number. The links have the fields `kept`, too.
+/// The links to the pages before and after the page with this number. The query of each link also contains the fields `kept`.
 pub(crate) fn pages(kept: &[(&str, &str)], query: &str, number: usize, has_more: bool) -> Markup {
     let to = |number: usize| {
         let number = number.to_string();

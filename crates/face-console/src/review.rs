@@ -27,7 +27,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The interval at which the doors are asked again while the client is slow.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Every user who is enabled and has not expired. There can be very many, so the other conditions of a login are not checked here.
+/// Every user who is enabled and has not expired. There can be very many users, so the other conditions of a login are not checked here.
 fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     let now = faces.house().now().unix_seconds;
     let users = enfilade_admin::list_users(faces.house().source()).map_err(failure_of_change)?;

@@ -21,8 +21,8 @@ use maud::{Markup, html};
 /// The page for signing in.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
-/// Checks that the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. Without TLS, a proxy in front
-/// of the server may have removed TLS, so forms of `https` pages are accepted, too.
+/// Checks that the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. On a connection without TLS,
+/// forms of `https` pages are accepted, too, because a proxy in front of the server can have removed TLS.
 pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(), RequestError> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = head.uri.authority().map(hyper::http::uri::Authority::as_str).or(host);

@@ -18,7 +18,7 @@ struct Tile {
     name: DatastoreName,
     /// The free and the used bytes, if the user may read the datastore now.
     quota: Option<(u64, u64)>,
-    /// The member of the fleet that serves the datastore, if this member is another machine.
+    /// The member of the fleet that serves the datastore; `None` if this machine serves the datastore.
     elsewhere: Option<String>,
 }
 

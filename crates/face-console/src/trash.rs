@@ -27,8 +27,8 @@ pub(crate) fn url_of(datastore: &DatastoreName) -> String {
     format!("/console/trash/{datastore}/")
 }
 
-/// The message about items that were moved to the trash, if the query names such items. Even a link from another person can name only items of the
-/// user, and the items are restored only if the user presses the button.
+/// The message about items that were moved to the trash, if the query names such items. If the query comes from a link of another person, it still
+/// can name only items of the user, and nothing is restored until the user presses the button.
 pub(crate) fn moved(click: &Click<'_>, datastore: &DatastoreName) -> Option<Notice> {
     if click.asked("done") != "trashed" {
         return None;

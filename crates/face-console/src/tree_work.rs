@@ -1,10 +1,10 @@
-//! Work on trees: its time limit, and the message about members for which it failed.
+//! Work on trees: the time limit of the work, and the message about members for which the work failed.
 
 use crate::click::{Click, Trouble, said};
 use enfilade_passage::{FailedMember, House};
 use std::sync::Arc;
 
-/// The time at which a form that changes several trees ends. The time limit for one tree applies to all trees of the form together.
+/// The time at which the work for a form that changes several trees must end. The time limit for one tree applies to all trees of the form together.
 pub(crate) fn until(click: &Click<'_>) -> (Arc<House>, u64) {
     let house = Arc::clone(click.faces.arc_house());
     let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));

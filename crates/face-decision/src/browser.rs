@@ -36,8 +36,9 @@ pub(crate) const SIGN_OUT: &str = "/.enfilade/sign-out";
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
-/// The response to a refused subrequest, if a browser opens a page and its user is not signed in: a redirect to [`START`]. `None` for other clients,
-/// for requests with a credential in a header, and if the status of the refusal is not 401. In these cases the response is the refusal itself.
+/// If a browser opens a page and its user is not signed in, the response to the refused subrequest is a redirect to [`START`]. `None` for other
+/// clients, for requests with a credential in a header, and if the status of the refusal is not 401. In these cases the response is the refusal
+/// itself.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);

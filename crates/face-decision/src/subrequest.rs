@@ -102,7 +102,7 @@ const MISLEADING: [&str; 6] = [
 
 /// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. For each beginning, the table contains the
 /// text of the refusal of a header with `_` in place of `-`. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set
-/// the header in spite of the proxy.
+/// `X_Forwarded_Host`, which the proxy does not replace.
 const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
@@ -220,8 +220,8 @@ impl Subrequest {
     }
 }
 
-/// Refuses a change to any protocol except WebSocket. With `h2c`, a visitor could send further requests over the same connection, and the proxy would
-/// not ask for decisions about these requests.
+/// Refuses a change to any protocol except WebSocket. If a change to `h2c` were permitted, a visitor could send further requests over the same
+/// connection, and the proxy would not ask for decisions about these requests.
 fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     let mut values = headers.get_all(UPGRADE).iter();
     match (values.next(), values.next()) {

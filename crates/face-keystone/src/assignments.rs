@@ -244,8 +244,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 None => Ok(ControlFlow::Continue(())),
             }
         };
-        // Without a filter for the grantee or the scope, the list is read from the table page by page. Otherwise, and for effective assignments,
-        // records are looked up by grantee or scope.
+        // If there is no filter for the grantee or the scope, and the request does not ask for effective assignments, the list is read from the table
+        // page by page. Otherwise records are looked up by grantee or scope.
         if asked.user.is_none() && asked.group.is_none() && asked.scope.is_none() && !asked.is_effective {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
@@ -373,8 +373,8 @@ fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<V
     Ok(rows.into_iter().filter(|row| is_wanted(asked, row)).collect())
 }
 
-/// The effective assignments that follow from a grant. There is one assignment for each combination of a user, a project, domain or system, and a
-/// role. Implied roles are included.
+/// The effective assignments that follow from a grant. There is one assignment for each combination of a user, a scope (a project, a domain or the
+/// system) and a role. Implied roles are included.
 fn following(
     view: &View<'_>,
     asked: &Asked,

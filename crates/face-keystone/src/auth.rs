@@ -239,7 +239,8 @@ pub(super) async fn change_password(
         Err(refusal) => return Err(refusal.into()),
     };
     if second_factor_of(house.source(), &id)?.is_some() {
-        // With a second factor, the old password alone is not enough. Keystone asks for no code here, so it has no name for this field.
+        // If the user has a second factor, the old password alone is not enough. Keystone asks for no code here, so Keystone defines no name for this
+        // field.
         passcode(faces, (said, secret(given, "passcode")?), Some(id), from, trace).await?;
     }
     connection.anonymous.release();

@@ -142,7 +142,7 @@ pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     projects_selecting(call, Selected::Endpoint(id), &permit)
 }
 
-/// Lists the projects that have a filter for an endpoint or a group. The list may contain every project of the cloud, so it is read page by page.
+/// Lists the projects that have a filter for an endpoint or a group. The list can contain every project of the cloud, so it is read page by page.
 fn projects_selecting(call: &Call, selected: Selected, permit: &ApiPermit) -> Outcome {
     let after = call.marker(|text| Some(ReverseKey::Selected(selected, text.parse().ok()?).bytes()))?;
     let (base, own, now) = (call.base.clone(), permit.clone(), call.now());

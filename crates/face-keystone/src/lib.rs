@@ -224,10 +224,10 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// The error of a call about a record that does not exist, or that the caller may not see. The error is the same in both cases. `about` has the
-    /// properties by which the rule judges a record that does not exist. If the rule permits the call, the error is `missing`. If the rule refuses
-    /// the call, the error is `missing` only if [`Rule::known_to`] lets the caller know that the record does not exist. With [`KnownTo::Readers`],
-    /// the error is also `missing` if the id cannot be the id of a record (`is_id` is false).
+    /// The error of a call about a record that does not exist, or that the caller is not permitted to see. The error is the same in both cases.
+    /// `about` has the properties by which the rule judges a record that does not exist. If the rule permits the call, the error is `missing`. If the
+    /// rule refuses the call, the error is `missing` only if [`Rule::known_to`] lets the caller know that the record does not exist. With
+    /// [`KnownTo::Readers`], the error is also `missing` if the id cannot be the id of a record (`is_id` is false).
     fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
         let Err(why) = self.allow(about) else { return missing };
         match self.rule().map(|rule| rule.known_to) {
@@ -304,7 +304,7 @@ fn not_authorized(action: &str) -> String {
     format!("You are not authorized to perform the requested action: {action}.")
 }
 
-/// The value of a parameter of the query, not decoded. The names of parameters are decoded before the comparison, because clients may also
+/// The value of a parameter of the query, not decoded. The names of parameters are decoded before the comparison, because clients can also
 /// percent-encode names.
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let pairs = head.uri.query().unwrap_or_default().split('&');

@@ -17,11 +17,11 @@ use tokio::sync::mpsc;
 /// The maximum number of records to read in one view.
 const PAGE: usize = 500;
 
-/// The size of a piece of a response, in bytes. A piece may exceed this size by one record.
+/// The size of a piece of a response, in bytes. A piece can exceed this size by one record.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The maximum memory for a response that is sent in pieces, in bytes. At the same time, one piece is being made, one piece is in the queue, and one
-/// piece is being sent. Each piece may exceed `CHUNK_BYTES` by one record.
+/// piece is being sent. Each piece can exceed `CHUNK_BYTES` by one record.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
 /// Receives a record, and the position after the record, from which the listing can continue.

@@ -73,7 +73,7 @@ impl Resource for Consumer {
     }
 }
 
-/// A client that may have signed its request as a consumer.
+/// A client that possibly signed its request as a consumer. Door 2 checks this later.
 pub(super) struct Client<'a> {
     pub(super) faces: &'a Faces,
     pub(super) connection: &'a Connection,

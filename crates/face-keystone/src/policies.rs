@@ -51,7 +51,7 @@ impl Resource for Policy {
     }
 }
 
-/// A required text, which may be empty.
+/// A required text. The text can be empty.
 fn text(given: &RequestBody, name: &str) -> Result<String, Error> {
     let expected =
         || invalid(format!("Invalid input for field/attribute {name} of policy: expected a string."));

@@ -76,7 +76,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // The rule is judged before the body is parsed. So a caller without the right is refused with any body.
+    // The rule is judged before the body is parsed. So a caller who does not have the right is refused even if the body is malformed.
     Project::found(call)?;
     let body = call.json()?;
     // Keystone removes the blanks at the ends of tags in the two calls that set tags, but not in the body of a project.

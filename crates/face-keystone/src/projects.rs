@@ -116,7 +116,7 @@ impl Resource for Project {
     }
 }
 
-/// Answers a call about the project in the path. If there is no such project, the id may be the id of a domain. The domain is looked up last, so that
+/// Answers a call about the project in the path. If there is no such project, the id can be the id of a domain. The domain is looked up last, so that
 /// calls about projects need no further lookup.
 fn or_domain(
     call: &mut Call,

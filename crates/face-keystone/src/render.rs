@@ -15,8 +15,8 @@ pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// Returns the response body, and the revision of the facts from which the body was built. This function runs for every token without a remembered
-/// body. So it writes the JSON directly: with a tree of JSON values, the function would take twice as long.
+/// Returns the response body, and the revision of the facts from which the body was built. This function runs for every token for which no body is
+/// remembered. So it writes the JSON directly: with a tree of JSON values, the function would take twice as long.
 pub(super) fn token_body(
     source: &dyn Source,
     session: &Session,

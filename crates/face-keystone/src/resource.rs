@@ -178,7 +178,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The user or group with the name `_name`, if the request gives a record this name.
+    /// The user or group that a request affects if the request gives a record the name `_name`.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }
@@ -238,7 +238,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         Ok((found, permit))
     }
 
-    /// The error of a call about a record that does not exist, or that the caller may not see.
+    /// The error of a call about a record that does not exist, or that the caller is not permitted to see.
     fn unseen(call: &mut Call, said: &str) -> ApiError {
         let missing = ApiError::missing(Self::SCHEMA.one, said);
         call.unseen(&Self::about_missing(), Self::Key::from_text(said).is_some(), missing)
@@ -457,7 +457,7 @@ fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool
     }
 }
 
-/// Lists the visible records of one domain or of all domains, with all filters. With the filter `name`, records are looked up by name.
+/// Lists the visible records of one domain or of all domains, with all filters. If the request has the filter `name`, records are looked up by name.
 fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
     let InDomain { names, id, place } = of;
     let selected = R::selection(call)?;

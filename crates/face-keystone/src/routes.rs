@@ -42,7 +42,7 @@ pub(super) enum V3Call {
     RequestToken,
     /// Exchanges an approved request token for an access token.
     AccessToken,
-    /// Any other handler, which may wait for a disk.
+    /// Any other handler. The handler is allowed to wait for a disk.
     Do(fn(&mut Call) -> Outcome),
 }
 

@@ -33,7 +33,7 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
-    // The blob of a key from an older version may contain a trust. A key with a trust is refused, because the key would grant more rights than the
+    // The blob of a key from an older version can contain a trust. A key with a trust is refused, because the key would grant more rights than the
     // trust.
     if call
         .look(|view| Ok(view.get::<Blob>(&ask.key)?))?

@@ -90,7 +90,7 @@ pub(super) fn check(call: &mut Call) -> Outcome {
     Ok(ApiResponse { subject: Some(found.header), ..ApiResponse::new(StatusCode::OK, super::Body::empty()) })
 }
 
-/// Revokes a token. If the token is the first of its login, all later tokens of the login are revoked, too, unless `cascade` is `false`.
+/// Revokes a token. If the token is the first of its login, and `cascade` is not `false`, all later tokens of the login are revoked, too.
 pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;

@@ -13,7 +13,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// The trust with the id in the URL, if the caller may see the trust. If the trust is absent, the rule is checked as if the trust belonged to the
-/// caller, because the caller may have deleted the trust. So only a session that may see no trust at all is refused.
+/// caller, because it is possible that the caller deleted the trust. So the call is refused only if the session is not permitted to see any trust.
 fn seen(call: &mut Call) -> Result<(TrustId, Trust), ApiError> {
     let id = call.parameter(0).parse::<TrustId>().ok();
     let trust = match &id {

@@ -141,7 +141,8 @@ impl Resource for Limit {
         Ok(all.into_iter().collect())
     }
 
-    /// The limit in the path. The rule needs the project of the limit, or its domain, or the domain of its project.
+    /// The limit in the path. If the limit is for a project, the rule needs the project and its domain. If the limit is for a domain, the rule needs
+    /// the domain.
     fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), ApiError> {
         let said = call.parameter(0).to_owned();
         let found = call.look(|view| {
@@ -161,7 +162,7 @@ impl Resource for Limit {
         Ok((found, permit))
     }
 
-    /// Lists limits. The scope of the session may limit the list to the limits of a project, or to the limits of a domain and its projects.
+    /// Lists limits. The scope of the session can restrict the list to the limits of a project, or to the limits of a domain and its projects.
     fn list(call: &mut Call) -> Outcome {
         let permit = call.allow(&About::default())?;
         let Some((only, within)) = seen(call, &permit) else {
@@ -222,7 +223,8 @@ impl Resource for Limit {
     }
 }
 
-/// The project to which a list is limited, and the domain to which it is limited. `None` if the session sees no limits.
+/// The project or the domain to which the scope of the session restricts a list; both are `None` if the list is not restricted. The result is `None`
+/// if the session sees no limits.
 fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<DomainId>)> {
     match call.visit.identity().session()?.claim.scope {
         // As in Keystone, an administrator sees all limits, even in a session for a domain.

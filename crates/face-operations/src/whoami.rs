@@ -11,7 +11,8 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
-    // Only the authid may need escaping, because all other values consist of digits, letters and hyphens. Writing to memory never fails.
+    // Only the authid can contain characters that need an escape, because all other values consist of digits, letters and hyphens. Writing to memory
+    // never fails.
     let _ = serde_json::to_writer(&mut json, authid);
     let (user, sid, groups) = (principal.user, principal.sid, principal.groups.len());
     let revision = identity.at().revision;

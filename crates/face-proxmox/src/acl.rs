@@ -24,7 +24,7 @@ fn all(call: &Call) -> Result<Vec<AssignmentSummary>, ApiError> {
 }
 
 /// Lists all role assignments if the caller has `Sys.Audit`. Otherwise lists only the assignments to the caller's own tokens. `path` restricts the
-/// list to this path and the paths below it; with `exact`, to this path alone.
+/// list to this path and the paths below it. If `exact` is set, the list is restricted to this path alone.
 pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
     call.permit(PATH, Privileges::NONE, None)?;
@@ -44,7 +44,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                     && row.path.as_str().as_bytes().get(below) == Some(&b'/')
         }
     };
-    // A user name may contain `!`, so the text before a `!` is not necessarily a user.
+    // A user name can contain `!`, so the text before a `!` is not necessarily a user.
     let is_own = |who: &str| who.parse::<Authid>().is_ok_and(|who| who.token.is_some() && who.user == own);
     let is_seen = |row: &&AssignmentSummary| sees_all || is_own(&row.who);
     let value = Value::Array(rows.iter().filter(is_seen).filter(is_asked).map(shown).collect());
@@ -84,8 +84,9 @@ pub(super) fn roles(_: &mut Call) -> Outcome {
     Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
-/// Lists the privileges of the caller, or of another user or token, on one path, or on Proxmox's top-level paths and every path with a role. A path
-/// without privileges is left out. Each privilege has a flag that says whether it also applies below the path.
+/// Lists the privileges of the caller, or of another user or token. If the call names a path, lists the privileges on this path. Otherwise lists the
+/// privileges on Proxmox's top-level paths and on every path with a role. A path without privileges is left out. Each privilege has a flag that says
+/// whether it also applies below the path.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();

@@ -276,8 +276,8 @@ fn version(_: &mut Call) -> Outcome {
 /// Lists the realms. Every client may make this call if its credential is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
-    // A realm is also a domain of Identity v3, and users of other domains may not see its description. So only a caller with `Sys.Audit` gets the
-    // description as comment.
+    // A realm is also a domain of Identity v3, and users of other domains are not permitted to see its description. So only a caller with `Sys.Audit`
+    // gets the description as comment.
     let sees_comments = call.permit("/access", Privileges::SYS_AUDIT, None).is_ok();
     // This server itself checks the passwords of each realm. In Proxmox, the realms of the type `pbs` work like this.
     let realm = |row: enfilade_admin::keystone::DomainSummary| {

@@ -8,7 +8,7 @@ use zeroize::Zeroize;
 /// The error text for an invalid parameter, in Proxmox's wording.
 pub(super) type ParameterError = String;
 
-/// The parameters of a call. The parameters may contain a password, so this type does not implement `Debug`.
+/// The parameters of a call. The parameters can contain a password, so this type does not implement `Debug`.
 #[derive(Default)]
 pub(super) struct Params(BTreeMap<String, Vec<String>>);
 

@@ -5,7 +5,7 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 use enfilade_passage::{Ace, AceFlags, AceType, Found, SecurityDescriptor};
 use std::fmt::Write as _;
 
-/// The owner and the ACL of a resource, and the data for the URLs of their subjects.
+/// The owner and the ACL of a resource, and two URLs that are needed to write them: the URL of the user, and the URL of the parent directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     descriptor: SecurityDescriptor,

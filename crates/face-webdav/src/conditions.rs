@@ -260,7 +260,7 @@ impl RequestConditions {
         })
     }
 
-    /// Checks the conditions as [`RequestConditions::check`] does, and checks them again when the change is made.
+    /// Checks the conditions now, as [`RequestConditions::check`] does, and again when the change is made.
     pub(crate) fn check_twice(self, stay: &mut Stay, place: ResourcePath) -> Result<Vec<LockToken>, Failure> {
         let tokens = self.check(stay, &place)?;
         stay.only_if(move |stay| match self.check(stay, &place) {

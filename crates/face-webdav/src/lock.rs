@@ -94,7 +94,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, RequestError> {
 }
 
 /// The first supported timeout in the client's list, in seconds, but at least 1 and at most the limit `lock_seconds`. Malformed timeouts are ignored
-/// (RFC 4918 §10.7). Without a supported timeout, the result is the limit.
+/// (RFC 4918 §10.7). If the list contains no supported timeout, the result is the limit.
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();
@@ -103,8 +103,7 @@ pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
         .map_or(most, |seconds| i64::from(seconds).clamp(1, most))
 }
 
-/// Reads from the body whether the client requests an exclusive lock, and the owner element; `None` without a
-/// body.
+/// Reads two things from the body: whether the client requests an exclusive lock, and the owner element. `None` if there is no body.
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, RequestError> {
     if body.is_empty() {
         return Ok(None);

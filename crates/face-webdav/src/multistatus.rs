@@ -394,7 +394,7 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
         write!(xml, "<D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>", href::of(&place, false));
 }
 
-/// The response that lists the members of a tree for which the request failed (RFC 4918 §9.6.1, §9.8.5).
+/// The response to a request that failed for some members of a tree. The response lists these members (RFC 4918 §9.6.1, §9.8.5).
 pub(crate) fn failed_members(place: &ResourcePath, failed: Vec<FailedMember>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
     for FailedMember { path, unspelled, why } in failed {
@@ -492,7 +492,7 @@ const WEEKDAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue",
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+/// Writes a time in the form `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
 pub(crate) fn http_date(seconds: i64) -> String {
     let mut text = String::with_capacity(29);
     push_http_date(&mut text, seconds);
@@ -509,7 +509,7 @@ fn push_http_date(text: &mut String, seconds: i64) {
     push_ascii(text, &date);
 }
 
-/// `1994-11-06T08:49:37Z` (RFC 3339).
+/// Writes a time in the form `1994-11-06T08:49:37Z` (RFC 3339).
 pub(crate) fn push_iso_date(text: &mut String, seconds: i64) {
     let Moment { year, month, day, time: [hour, minute, second], .. } = Moment::of(seconds);
     let mut date = *b"0000-00-00T00:00:00Z";

@@ -151,7 +151,7 @@ impl Rows {
         self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
     }
 
-    /// The first `most` of the entries that were read, in the order of the page: directories before files, both sorted by name without regard to
+    /// Keeps the first `most` entries that were read. Sorts them in the order of the page: directories before files, both by name without regard to
     /// case.
     fn sorted(mut self, most: usize) -> Self {
         self.is_cut = self.rows.len() > most;

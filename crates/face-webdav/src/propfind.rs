@@ -31,8 +31,8 @@ const BATCH_ENTRIES: usize = 1024;
 const BATCHES_MAX: usize = 16;
 /// A piece of the response is sent when it has at least this size, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// When the output has this size, in bytes, the rest of a batch is written only after the client has read. This limit is necessary, because some
-/// entries are a hundred times as large as most other entries.
+/// When the output has this size, in bytes, the rest of a batch is written only when the channel has a slot for the next piece. This limit is
+/// necessary, because some entries are a hundred times as large as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// The maximum memory of a listing, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
@@ -153,7 +153,7 @@ struct RunningListing {
     wants: Wants,
     /// The state of a listing of a whole tree, with `Depth: infinity`.
     deep: Option<Deep>,
-    /// Whether entries may be locked.
+    /// Whether entries can have locks.
     has_locks: bool,
     /// The properties that all entries share. While an entry is rendered, this value also contains the properties of the entry.
     more: More,
@@ -512,7 +512,7 @@ async fn stream(
                 return;
             }
             let batch = blocking(running.listing.share(), move || {
-                // Reads batches until a piece of the response is full, because most entries of a directory may be hidden.
+                // Reads batches until a piece of the response is full, because most entries of a directory can be hidden.
                 for _ in 0..BATCHES_MAX {
                     if is_over || running.xml.len() >= CHUNK_BYTES {
                         break;

@@ -10,7 +10,7 @@ use hyper::body::Body as _;
 use hyper::header::{CONTENT_RANGE, ETAG, EXPECT, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 
-/// The size of the write buffer, in bytes. The buffer is large because each write needs a thread that may block.
+/// The size of the write buffer, in bytes. The buffer is large, because each write is a separate task on a blocking thread.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// The size in bytes of the largest body that is received completely before the operation in the datastore begins. For such a body, one thread does

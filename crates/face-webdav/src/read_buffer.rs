@@ -9,7 +9,7 @@ use std::cell::RefCell;
 const KEPT: usize = 8;
 
 thread_local! {
-    /// Small and large buffers are separate. So a client that does not read the response with a small file keeps no large buffer in use.
+    /// Small and large buffers are separate. So if a client does not read the response with a small file, no large buffer stays in use.
     static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 

@@ -38,7 +38,8 @@ impl Name {
         self.namespace.as_deref() == Some("DAV:") && self.local == local
     }
 
-    /// Whether every client can read the name. The name must be valid in XML, and its namespace must be one that may have a prefix.
+    /// Whether every client can read the name. The name must be valid in XML. Its namespace must not be reserved, and must contain no white space and
+    /// no brace.
     pub(crate) fn can_be_written(namespace: &str, local: &str) -> bool {
         is_name(local) && !matches!(namespace, XML | XMLNS) && is_uri(namespace)
     }
@@ -356,8 +357,8 @@ fn resolved(named: &BytesRef<'_>) -> Result<char, RequestError> {
 }
 
 /// Writes the stored value of a dead property, or the stored owner of a lock, into an XML response. If an older version or another program stored the
-/// value, the value may not be XML. But clients must be able to read the rest of the response. So markup is parsed and written again, and a value
-/// that cannot be parsed is written as text.
+/// value, it is possible that the value is not XML. But clients must be able to read the rest of the response. So markup is parsed and written again,
+/// and a value that cannot be parsed is written as text.
 pub(crate) fn push_kept(xml: &mut String, kept: &str) {
     if kept.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'&' | 0xef)) {
         return push_text(xml, kept);

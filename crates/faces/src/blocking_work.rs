@@ -5,7 +5,7 @@ use enfilade_passage::{Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs work on a blocking thread, within the user's share of threads. The work may wait for the file system.
+/// Runs work on a blocking thread, within the user's share of threads. The work is allowed to wait for the file system.
 ///
 /// # Errors
 /// The refusal of the work, or [`RequestError::Worker`] if the work panics.

@@ -51,8 +51,8 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Pieces {
     coming: mpsc::Receiver<Result<Bytes, Cut>>,
-    /// With this value, the event of the request is recorded after the last piece, or when the client disconnects. `None` if the task that produces
-    /// the pieces records the event itself.
+    /// The trace of the request. Its event is recorded after the last piece, or when the client disconnects. `None` if the task that produces the
+    /// pieces records the event itself.
     trace: Option<Box<Trace>>,
 }
 

@@ -86,7 +86,7 @@ pub fn redirect(to: &str) -> Answer {
     *answer.status_mut() = StatusCode::SEE_OTHER;
     let headers = answer.headers_mut();
     headers.insert(CACHE_CONTROL, NO_STORE);
-    // The URL may contain a code.
+    // The URL can contain a code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if let Ok(to) = HeaderValue::from_str(to) {
         headers.insert(LOCATION, to);

@@ -39,8 +39,8 @@ pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     only_one(headers)
 }
 
-/// The cookie of a browser's session for an application. With the prefix `__Host-`, a browser accepts the cookie only from the host itself, over TLS
-/// (RFC 6265bis §4.1.3.2).
+/// The cookie of a browser's session for an application. Because of the prefix `__Host-`, a browser accepts the cookie only from the host itself,
+/// over TLS (RFC 6265bis §4.1.3.2).
 pub const APPLICATION_COOKIE: &str = "__Host-enfilade";
 /// The cookie of a browser's session at the page for signing in.
 pub const SIGN_IN_COOKIE: &str = "__Host-enfilade-sign-in";
@@ -51,9 +51,9 @@ pub const LINK_COOKIE: &str = "__Host-enfilade-link";
 /// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
-/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. Only the cookie
-/// [`APPLICATION_COOKIE`] is a credential here. Other cookies and the header `X-Subject-Token` may belong to the application, so they are ignored.
-/// `counts_if_both` is called only if the request has this cookie and a credential in a header.
+/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. Of all cookies,
+/// only [`APPLICATION_COOKIE`] is a credential here. Other cookies and the header `X-Subject-Token` can belong to the application, so they are
+/// ignored. `counts_if_both` is called only if the request has this cookie and a credential in a header.
 ///
 /// # Errors
 /// When there is no credential, when there are several and none of them counts, when the cookie cannot be read, or when `counts_if_both` fails.
@@ -99,7 +99,7 @@ pub fn cookie<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h [u8]> {
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| text)
 }
 
-/// The cookies in all headers `Cookie`, as bytes, because applications may set cookies with any bytes.
+/// The cookies in all headers `Cookie`, as bytes, because applications can set cookies with any bytes.
 fn cookie_parts(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
     lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii)
@@ -172,7 +172,7 @@ pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal>
     let decoded = |text: &str| {
         percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new)
     };
-    // The spelling of a user's name may itself contain percent-encoded bytes. So a ticket that is not percent-encoded must not be decoded.
+    // The spelling of a user's name can itself contain percent-encoded bytes. So a ticket that is not percent-encoded must not be decoded.
     let text = match text.starts_with("PBS:") {
         true => Some(Zeroizing::new(text.to_owned())),
         false => decoded(text),
@@ -228,7 +228,7 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 /// The credential in the headers, if there is exactly one.
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
-    // This function reads no credential from a cookie. But a cookie may contain a second credential, so a request with a credential and a cookie is
+    // This function reads no credential from a cookie. But a cookie can contain a second credential, so a request with a credential and a cookie is
     // refused. Exception: the cookies of this server. They are no credentials here, and a browser sends them with every request to this host.
     let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
@@ -373,7 +373,7 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
 }
 
 /// Adds the realm `local` to a name without a realm, because people type names such as `alice` into a browser. A name without a realm and without a
-/// token is read unchanged, with blanks and other characters that would otherwise be percent-encoded.
+/// token is read unchanged: it can contain blanks and other characters that are percent-encoded in any other name.
 fn login(name: &str) -> Result<Authid, Malformed> {
     match name.split_once('!') {
         _ if name.contains('@') => name.parse(),

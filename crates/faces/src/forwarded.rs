@@ -2,9 +2,9 @@
 //! `X-Forwarded-Proto`, `X-Forwarded-Host` and `X-Forwarded-Port`.
 //!
 //! Each proxy appends the address of its peer to the address list. So the list is read from the right, past all addresses of trusted proxies. The
-//! first address that is not a trusted proxy is the client. The client itself may have sent the values to the left of this address, so these values
-//! are not read. Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or another
-//! property of TLS.
+//! first address that is not a trusted proxy is the client. It is possible that the client itself sent the values to the left of this address, so
+//! these values are not read. Headers from an address that is not a trusted proxy are not read at all. No header can set the client certificate or
+//! another property of TLS.
 
 use crate::connection::{Connection, Proxies, UNNAMED};
 use crate::head;
@@ -80,8 +80,8 @@ pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
 }
 
 /// The client of a request from a trusted proxy. If a request has both kinds of headers, `Forwarded` takes precedence. If `X-Forwarded-For` names
-/// another client than `Forwarded`, the request is refused, because the client may have sent one of the two headers. Most proxies set only one of
-/// them, and pass on the other header without a check.
+/// another client than `Forwarded`, the request is refused, because it is possible that the client sent one of the two headers. Most proxies set only
+/// one of them, and pass on the other header without a check.
 pub(crate) fn origin(
     headers: &HeaderMap,
     connected: (SocketAddr, bool),

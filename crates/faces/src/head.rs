@@ -11,8 +11,8 @@ use hyper::{Method, Request, Uri, Version};
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// A flaw in the bytes of a request's head that the HTTP library accepts, or drops without an error. The listener detects the flaw and adds it to the
-/// extensions of the request.
+/// A flaw in the bytes of a request's head. The HTTP library accepts or drops the bytes with the flaw, without an error. The listener detects the
+/// flaw and adds it to the extensions of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// The target has a fragment (RFC 9112 §3.2).
@@ -43,9 +43,9 @@ impl From<Flaw> for RequestError {
     }
 }
 
-/// Fields that this server evaluates and that are not lists. A request may have at most one line of each field (RFC 9110 §5.3; RFC 4918 §10). With
-/// two lines of one field, a proxy might use the first line and this server the second line. `Host` and `Transfer-Encoding` have separate checks, and
-/// `credential.rs` refuses more than one credential.
+/// Fields that this server evaluates and that are not lists. A request may have at most one line of each field (RFC 9110 §5.3; RFC 4918 §10). If a
+/// request had two lines of one field, a proxy might use the first line, and this server the second line. `Host` and `Transfer-Encoding` have
+/// separate checks, and `credential.rs` refuses more than one credential.
 const SINGLE: [&str; 17] = [
     "Content-Length",
     "Content-Range",

@@ -233,7 +233,7 @@ pub struct Metrics {
     confined: OnceLock<[(&'static str, bool); 2]>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
     lost_lines: Mutex<Vec<(&'static str, u64)>>,
-    /// How many requests have had their traces sent, and how many have lost their traces.
+    /// How many requests had traces that were sent, and how many had traces that were lost.
     traces: Mutex<Option<(u64, u64)>>,
     history: history::History,
     refusals: refusals::Refusals,
@@ -276,7 +276,7 @@ impl Metrics {
         let class = usize::from(event.status / 100);
         add(self.responses.get(method).and_then(|classes| classes.get(class)), 1);
         self.request_took((named(event.face), named(event.route)), event.millis.saturating_mul(1_000));
-        // The member that answered a passed-on request counts the request as permitted or refused. This server does not.
+        // The member that answered a passed-on request counts the request as permitted or refused. So this server does not count it again.
         if event.code.is_empty() && event.verdict == "passed" {
             return;
         }
@@ -361,7 +361,7 @@ impl Metrics {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
-    /// Sets how many requests have had their traces sent, and how many have lost their traces.
+    /// Sets how many requests had traces that were sent, and how many had traces that were lost.
     pub fn set_traces(&self, counts: Option<(u64, u64)>) {
         *self.traces.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }

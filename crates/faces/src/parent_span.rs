@@ -18,7 +18,7 @@ pub(crate) struct ParentSpan {
 }
 
 impl ParentSpan {
-    /// Reads the header `traceparent` (W3C Trace Context §3.2). `None` if the header is missing, occurs twice, or is not valid. Versions after 00 may
+    /// Reads the header `traceparent` (W3C Trace Context §3.2). `None` if the header is missing, occurs twice, or is not valid. Versions after 00 can
     /// contain further fields, which are ignored.
     pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();

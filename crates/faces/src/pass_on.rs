@@ -28,7 +28,7 @@ use std::pin::Pin;
 const CERTIFICATE: HeaderName = HeaderName::from_static("x-enfilade-client-certificate");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-/// The value of `Expect` of a client that sends the body only after the server asked for the body.
+/// With this value of `Expect`, a client says that it sends the body only after the server asked for the body.
 const CONTINUE: &str = "100-continue";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header in which programs that take part in a trace store data of their own (W3C Trace Context §3.3).
@@ -75,8 +75,8 @@ pub struct Elsewhere<'f> {
     share: Share,
 }
 
-/// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has no
-/// role in the datastore.
+/// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has
+/// no role in the datastore.
 pub(crate) fn home_elsewhere<'f>(
     others: &'f dyn PassOn,
     visit: &mut Visit,

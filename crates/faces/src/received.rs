@@ -85,7 +85,7 @@ fn skip_text(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// Reads a body of at most `most` bytes, which is the value of the limit `name`.
+/// Reads a body of at most `most` bytes. `most` is the value of the limit `name`.
 async fn collect<B: Incoming>(
     body: B,
     (most, name): (u64, &'static str),

@@ -46,7 +46,7 @@ pub enum Aim {
 /// the target, its parent or the source.
 ///
 /// This table ensures invariant S2. Absent resources, hidden resources and resources with a damaged ACL have the same rows, so the status cannot
-/// distinguish them. A request may try to create a name that a hidden resource already has. The status is then the same as without the right to
+/// distinguish them. If a request tries to create a name that a hidden resource already has, the status is the same as for a user who has no right to
 /// create the name.
 const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
     (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
@@ -141,7 +141,7 @@ pub fn hint(refusal: &Refusal) -> Option<String> {
         ),
         // Only a user with a role in the datastore gets this refusal, so its reason discloses nothing.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
-        // The text does not contain the name of the uploaded file, which may be hidden.
+        // The text does not contain the name of the uploaded file, because the file can be hidden from the user.
         Refusal::Content(Content::Uploading(_)) => {
             Some("an upload or a copy into the directory is running: try again when it has ended".to_owned())
         }
@@ -230,7 +230,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),
 ];
 
-/// The codes that have another status for one purpose of a request.
+/// The codes that have, for one purpose of a request, another status than in [`STATUSES`].
 const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     // RFC 4918 §9.3.1.
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),

@@ -165,7 +165,7 @@ impl Router {
     ) -> Answer {
         let faces = &self.faces;
         let checked = check(&connection, &mut request, host, &faces.limits());
-        // The path is recorded here only if the request reaches no protocol. The path of a refused head is not recorded, because the path may be very
+        // The path is recorded here only if the request reaches no protocol. The path of a refused head is not recorded, because the path can be very
         // long.
         let path = || logged_path(request.uri().path());
         let is_checked = checked.is_ok();

@@ -1,5 +1,5 @@
-//! The traces of requests for OpenTelemetry (`[traces]`). The trace of a request has a span for the request, and a span for each door that was asked. The
-//! binary takes finished requests from the queue and sends their spans (`enfilade/src/traces.rs`).
+//! The traces of requests for OpenTelemetry (`[traces]`). The trace of a request has a span for the request, and a span for each door that was asked.
+//! The binary takes finished requests from the queue and sends their spans (`enfilade/src/traces.rs`).
 
 use crate::clock;
 use crate::connection::Handshake;
@@ -96,7 +96,7 @@ impl TraceQueue {
         self.continues_proxies
     }
 
-    /// Decides about the trace of a request. If a proxy or another member named its span, the sender has decided.
+    /// Decides about the trace of a request. If the sender of the request (a proxy or another member) named its span, the sender has already decided.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,
@@ -147,7 +147,7 @@ impl TraceQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The receiver is true when the server stops. The task that sends traces holds a receiver until the task ends.
+    /// The value in the receiver becomes true when the server stops. The task that sends traces holds a receiver until the task ends.
     pub fn ending(&self) -> watch::Receiver<bool> {
         self.is_ending.subscribe()
     }
@@ -182,7 +182,7 @@ impl TraceQueue {
         self.lost.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
-    /// How many requests have had their traces sent, and how many have lost their traces.
+    /// How many requests had traces that were sent, and how many had traces that were lost.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
     }

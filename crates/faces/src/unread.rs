@@ -1,4 +1,4 @@
-//! Reads the rest of a request's body after the response is decided. A client that is still sending may miss the response if the server stops
+//! Reads the rest of a request's body after the response is decided. A client that is still sending can miss the response if the server stops
 //! reading. So the server reads and discards a limited number of bytes of the body. If the body is longer, an HTTP/1 connection is closed, and an
 //! HTTP/2 stream is reset.
 

@@ -39,7 +39,7 @@ pub struct Expect {
 /// The effect of a change on rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The change may give rights.
+    /// It is not certain that the change only takes rights away.
     Gives,
     /// The change only takes rights away.
     Takes,
@@ -202,7 +202,7 @@ impl Change {
         self
     }
 
-    /// After the commit, sessions may be issued with an issue time up to this second.
+    /// Allows the server to issue sessions with an issue time up to this second, after the commit of this change.
     pub fn allow_issue(&mut self, second: i64) -> &mut Self {
         self.horizon = self.horizon.max(Some(second));
         self

@@ -1,4 +1,4 @@
-//! The time, as callers pass it in: this crate reads no clock.
+//! The present time. This crate reads no clock, so callers pass the time to its functions.
 
 /// The wall clock, the monotonic clock and the state of the mirror, all read at one moment. They are read once for each decision, and passed to every
 /// function that takes part in this decision.

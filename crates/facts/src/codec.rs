@@ -117,11 +117,11 @@ impl Writer {
         self.0.extend_from_slice(bytes);
         self
     }
-    /// Writes bytes, after their length.
+    /// Writes the number of bytes, and then the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX)).fixed(bytes)
     }
-    /// Writes a text, after its length.
+    /// Writes the length of a text in bytes, and then the text.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.bytes(text.as_bytes())
     }
@@ -210,12 +210,12 @@ impl<'a> Reader<'a> {
             _ => None,
         }
     }
-    /// Reads bytes, after their length.
+    /// Reads the number of bytes, and then the bytes.
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let count = self.u32()?;
         self.take(count as usize)
     }
-    /// Reads a text, after its length.
+    /// Reads the length of a text in bytes, and then the text.
     pub fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }

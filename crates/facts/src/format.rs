@@ -13,9 +13,10 @@
 //!    upgrades the store in every run of the tests, and fails if the store is missing;
 //! 3. decide whether the members of a fleet can be updated one at a time. They can if this program can use all records of the previous format without
 //!    conversion. In this case, let [`needed_for`] return the new format for the records that need it: a fleet writes these records only after
-//!    `enfilade fleet upgrade`. This is possible for a new table, too, because a member adds missing tables to its store when it opens the store. But
-//!    a change must not delete absent records of a new table, because older members cannot read the log entry. In every other case, set
-//!    [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask rolling` updates a fleet member by member.
+//!    `enfilade fleet upgrade`. If there is a new table, the members can also be updated one at a time, because a member adds missing tables to its
+//!    store when it opens the store. But if a record of a new table does not exist, a change must not delete the record, because older members cannot
+//!    read the log entry. In every other case, set [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask
+//!    rolling` updates a fleet member by member.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{
@@ -52,8 +53,9 @@ pub const FORMAT_IN_FLEET: u32 = 13;
 /// The format that a fleet must have before its log may contain entries in parts.
 pub const FORMAT_OF_PARTS: u32 = 14;
 
-/// Added to the format in the store of a member of a fleet. A program that does not know this number refuses the store, because the number seems to
-/// be a newer format. So no such program changes the store without an entry in the log of the fleet.
+/// The store of a member of a fleet contains the sum of its format and this number. A program that does not know this number refuses the store,
+/// because the number seems to be a newer format. So such a program cannot change the store. A change by such a program would have no entry in the
+/// log of the fleet.
 pub const REPLICA: u32 = 1 << 16;
 
 /// A key and a value.

@@ -7,8 +7,9 @@
 //! that the mark covers. Each session that is issued after the mark has a later second of issue. Exception: a timeless mark
 //! ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
 //!
-//! Other servers with the same keys issue tokens without a horizon. A token of another server is refused while its second of issue is later than the
-//! last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the server accepted before.
+//! Other servers that have the same keys issue tokens, too, but do not check this horizon. A token of another server is refused while its second of
+//! issue is later than the last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the
+//! server accepted before.
 
 use crate::clocks::Clocks;
 use crate::error::SourceError;
@@ -17,7 +18,7 @@ use crate::tables::{Revocation, Revoked};
 use crate::view::View;
 use std::ops::ControlFlow;
 
-/// The last second in which a session may have been issued.
+/// The latest issue time that a session can have at present, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon(i64);
 
@@ -40,9 +41,9 @@ impl Horizon {
         second <= self.0
     }
 
-    /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token may also be from another server,
-    /// with a clock that is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued up to the
-    /// returned second.
+    /// The last second of issue that a valid token can have at the time `now` (seconds since the epoch). The token can also be from another server.
+    /// Then the clock of that server is ahead by at most [`CLOCK_SKEW_SECONDS`]. A revocation that is made now covers all sessions that were issued
+    /// up to the returned second.
     pub fn last_issue(self, now: i64) -> i64 {
         self.0.max(now.saturating_add(CLOCK_SKEW_SECONDS))
     }
@@ -63,8 +64,8 @@ pub struct Passed {
     pub unix_seconds: i64,
     /// The time since the start of the machine, in seconds, at the moment when `unix_seconds` was recorded.
     tick_seconds: i64,
-    /// Purges may have deleted the marks that cover only tokens that expire at this second or earlier. So a token that expires at this second or
-    /// earlier counts as expired, even if the wall clock was set back.
+    /// If all tokens of a mark expire at this second or earlier, it is possible that a purge has deleted the mark. So a token that expires at this
+    /// second or earlier counts as expired, even if the wall clock was set back.
     purged: i64,
 }
 
@@ -96,7 +97,7 @@ impl Passed {
         Ok(Passed { unix_seconds: passed.min(now.unix_seconds), tick_seconds, purged })
     }
 
-    /// Returns the same purge time, and records that purges may have deleted the marks that cover only tokens that expire at the second `until` or
+    /// Returns the same purge time, and records a purge. The purge can delete a mark if all tokens of the mark expire at the second `until` or
     /// earlier.
     #[must_use]
     pub fn purging(self, until: i64) -> Self {
@@ -117,7 +118,7 @@ impl Passed {
 /// The latest second that any mark covers. A reader that only needs this second does not have to read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
-    /// The latest second that a mark covers or has covered, without the timeless marks ([`Revoked::is_timeless`]).
+    /// The latest second that any mark covers, including deleted marks, but not timeless marks ([`Revoked::is_timeless`]).
     pub of_time: i64,
     /// The latest second that any mark covers, including deleted marks.
     pub of_any: i64,

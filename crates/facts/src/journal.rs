@@ -2,9 +2,9 @@
 //!
 //! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
 //! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of
-//! date. So each group of records has a tally (how many, and a digest) in another tree. A group is used only if its records match its tally. One
-//! flipped bit cannot change both trees. If LMDB reads an older revision of the whole store, all records match their tallies, too. To detect such a
-//! revision, the head contains the revision of the store and the number of the commit that wrote the head.
+//! date. So each group of records has a tally (the number of the records, and a digest of them) in another tree. A group is used only if its records
+//! match its tally. One flipped bit cannot change both trees. If LMDB reads an older revision of the whole store, all records match their tallies,
+//! too. To detect such a revision, the head contains the revision of the store and the number of the commit that wrote the head.
 
 mod checks;
 
@@ -30,7 +30,7 @@ use std::ops::ControlFlow;
 /// The writes that commit a change to a store. These are the records of the change, their tallies, an entry of the change log, and the head. `before`
 /// contains the present records of the store. The change gets the next revision. The list is empty if the change puts no record, and deletes only
 /// records that do not exist. `commit` is the number that the source itself gives the commit. The writes also delete old entries of the change log,
-/// at most up to the revision `shipped`. This is the last revision that is in the audit log.
+/// at most up to the revision `shipped`, the last revision that is in the audit log.
 ///
 /// # Errors
 /// When a record is not in the expected state, a key or value is too large, an existing record is damaged, or the store cannot be read.
@@ -128,8 +128,8 @@ impl Digests {
     }
 }
 
-/// The effect of these writes on rights, compared with the records `before` (`tables::only_takes`). Writes that only take rights away may use the
-/// reserved part of the store's memory map, and the reserved disk space.
+/// Whether these writes can give rights, or only take rights away (`tables::only_takes`). `before` contains the present records. Writes that only
+/// take rights away may use the reserved part of the store's memory map, and the reserved disk space.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -169,7 +169,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// A count without records.
+    /// A count that has counted no record yet.
     pub fn of(table: Table) -> Self {
         Counting { table, whole: Tally::default(), group: None }
     }
@@ -244,7 +244,8 @@ fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     log
 }
 
-/// The number of old records of the log that may be deleted for each new record. It is more than one, so that a long log gets shorter.
+/// A change deletes at most this number of old records of the log for each new record of the log. The number is greater than one, so that a long log
+/// gets shorter.
 const TRIMMED_AT_ONCE: usize = 4;
 
 fn trim(

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 #[error("the locks of files cannot be used: {0}")]
 pub struct LocksError(pub String);
 
-/// Called with the key and the value of a row.
+/// The callback of [`LockRows::scan`], which gets the key and the value of a row.
 pub type EachRow<'e> = &'e mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// Rows in the order of their keys, as they are at one moment.

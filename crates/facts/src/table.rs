@@ -92,7 +92,7 @@ pub enum Table {
     Mappings = 42,
     /// Service providers.
     ServiceProviders = 43,
-    /// When users last logged in, and until when they are locked.
+    /// The time when each user last logged in, and the time until which the user is locked.
     Activities = 44,
     /// For each credential of type `totp`, the last time step with a used passcode.
     UsedPasscodes = 45,
@@ -100,7 +100,7 @@ pub enum Table {
     AccessRules = 46,
     /// The tallies of [`Table::Revocations`], [`Table::Reverse`] and [`Table::BrowserSessions`].
     RevocationTallies = 47,
-    /// Applications that other servers serve, and for which this server decides.
+    /// Applications that other servers serve. This server decides which requests to an application are permitted.
     Applications = 48,
     /// The application of each host name.
     ApplicationHosts = 49,
@@ -188,9 +188,9 @@ impl Table {
         matches!(self, Table::Tallies | Table::RevocationTallies)
     }
 
-    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few. These tallies
-    /// are in a separate table. In the table of the other tallies, these tallies would make the B-tree deeper. So they would slow down almost every
-    /// lookup, because almost every lookup reads a tally.
+    /// The table that holds the tallies of this table. Each revocation adds two records, and so two tallies; each sign-in adds a few tallies. These
+    /// tallies are in a separate table. In the table of the other tallies, these tallies would make the B-tree deeper. So they would slow down almost
+    /// every lookup, because almost every lookup reads a tally.
     pub fn tallies(self) -> Table {
         match self {
             Table::Revocations | Table::Reverse | Table::BrowserSessions => Table::RevocationTallies,

@@ -1,6 +1,6 @@
-//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows the time to wait for a process that sends
-//! no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ can be
-//! set only while no process is registered.
+//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows how long it must wait for a process that
+//! sends no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ
+//! can be set only while no process is registered.
 //!
 //! ```text
 //! terms/delta    Δ in milliseconds; absent means 1 s
@@ -52,8 +52,8 @@ impl Log {
             .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
-    /// The conditions under which a process may register with the Δ of this machine. One of these conditions must hold. If the condition of an item
-    /// holds, the registration also carries out the operation of this item, if there is one.
+    /// A process may register with the Δ of this machine if the condition of at least one of these items holds. If the item has an operation, the
+    /// registration also carries out this operation.
     pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
         let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());
         let unset = (self.delta == DELTA).then(|| (is_absent(key.clone()), None));
@@ -62,7 +62,8 @@ impl Log {
         [(agreed, None)].into_iter().chain(unset).chain([(nobody, Some(put(key, own)))]).collect()
     }
 
-    /// The reason why no process of this machine can register, if the reason is the Δ of this machine.
+    /// The error that the Δ of this machine differs from the Δ of the fleet, so that no process of this machine can register; `None` if they are
+    /// equal.
     pub(crate) async fn disagrees(&self) -> Result<Option<LogError>, LogError> {
         let fleet = self.delta().await?;
         let why = LogError::OtherDelta { fleet: millis(fleet), own: millis(self.delta) };

@@ -52,7 +52,7 @@ impl Direct {
         Direct { applied: watch::Sender::new(applied), links: Mutex::default() }
     }
 
-    /// Keeps a connection to each of these processes, and none to any other.
+    /// Keeps a connection to each of these processes. Ends the connections to all other processes.
     pub(crate) fn keep(&self, peers: Vec<(u64, Reach)>, connect: &Connect) {
         let mut links = self.links();
         links.retain(|number, _| peers.iter().any(|(peer, _)| peer == number));
@@ -75,7 +75,7 @@ impl Direct {
         });
     }
 
-    /// Whether there is a connection to the process with this number. The connection may have ended a moment ago.
+    /// Whether there is a connection to the process with this number. It is possible that the connection ended a moment ago.
     pub(crate) fn reaches(&self, number: u64) -> bool {
         self.links().get(&number).is_some_and(|link| link.is_open.load(Ordering::Relaxed))
     }

@@ -131,7 +131,7 @@ pub(crate) struct Encoded {
     count: usize,
     /// Whether at least one of the changes comes from an edited file.
     pub(crate) is_from_file: bool,
-    /// The members that must have no registered process.
+    /// The entry is added only if these members have no registered process.
     pub(crate) absent_members: Vec<String>,
     parts: Option<Parts>,
     parts_bytes: usize,

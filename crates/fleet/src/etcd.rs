@@ -16,12 +16,12 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-/// How long etcd may take to answer one call, if etcd runs on only one machine.
+/// The time limit for the answer to a call, if etcd runs on only one machine.
 const CALL: Duration = Duration::from_secs(1);
-/// How long one of several machines of etcd may take to answer. With this limit, a member can call two machines in sequence before its proof ends
-/// (after Δ).
+/// The time limit for the answer to a call, if etcd runs on several machines. With this limit, a member can call two machines in sequence before its
+/// proof ends (after Δ).
 const TURN: Duration = Duration::from_millis(400);
-/// How often a silent connection is tested. etcd closes a connection on which the client tests more often than every 5 s.
+/// How often a silent connection is tested. If a client tests a connection more often than every 5 s, etcd closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The largest answer, in bytes. It is enough for 100 entries of the log.
@@ -65,7 +65,7 @@ pub struct Tls {
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,
-    /// The number of calls that were not answered. This number, modulo the number of machines, is the index of the machine to which calls go.
+    /// The number of calls that were not answered. This number, modulo the number of machines, is the index of the machine that gets the next call.
     asked: Arc<AtomicUsize>,
 }
 
@@ -102,8 +102,9 @@ impl Etcd {
         Ok(Etcd { machines, asked: Arc::default() })
     }
 
-    /// The values of the keys from `key` to before `end`, in the order of the keys, at most `most` of them. If `end` is empty, only `key` is read. A
-    /// majority of etcd's machines must confirm the answer. So the answer contains every write that etcd acknowledged before the read.
+    /// The values of the keys from `key` (inclusive) to `end` (exclusive), in the order of the keys, at most `most` of them. If `end` is empty, only
+    /// `key` is read. A majority of etcd's machines must confirm the answer. So the answer contains every write that etcd acknowledged before the
+    /// read.
     pub(crate) async fn read(
         &self,
         key: Vec<u8>,
@@ -153,8 +154,9 @@ impl Etcd {
         Ok(kept.ttl > 0)
     }
 
-    /// Calls `changed` after each change of a key from `key` to before `end`, until the connection ends or the calls go to another machine. A deleted
-    /// key has no value. A change may be reported late, or not at all. But if a change is reported, it was committed.
+    /// Calls `changed` after each change of a key from `key` (inclusive) to `end` (exclusive), until the connection ends or the calls go to another
+    /// machine. For a deleted key, `changed` gets no value. A change can be reported late, or not at all. But if a change is reported, it was
+    /// committed.
     pub(crate) async fn watch(
         &self,
         (key, end): (Vec<u8>, Vec<u8>),
@@ -192,7 +194,7 @@ impl Etcd {
         Ok((asked, machine.channel.get_or_init(|| machine.endpoint.connect_lazy()).clone()))
     }
 
-    /// Makes a call that may be carried out twice. If a machine does not answer, the call goes to the next machine.
+    /// Makes a call that does no harm if it is carried out twice. If a machine does not answer, the call goes to the next machine.
     async fn call_each<Q, A>(&self, path: &'static str, request: Q) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + Send + Sync + 'static,
@@ -271,7 +273,7 @@ pub(crate) fn is_absent(key: Vec<u8>) -> Compare {
     Compare { result: 0, target: 1, key, compared: Some(Compared::CreateRevision(0)), range_end: Vec::new() }
 }
 
-/// The condition that no key from `key` to before `end` exists.
+/// The condition that no key from `key` (inclusive) to `end` (exclusive) exists.
 pub(crate) fn none_exist(key: Vec<u8>, end: Vec<u8>) -> Compare {
     Compare { range_end: end, ..is_absent(key) }
 }
@@ -291,12 +293,12 @@ pub(crate) fn put_leased(key: Vec<u8>, value: Vec<u8>, lease: i64) -> Operation 
     Operation::Put(PutRequest { key, value, lease })
 }
 
-/// Reads the keys from `key` to before `end`. If `end` is empty, only `key` is read.
+/// Reads the keys from `key` (inclusive) to `end` (exclusive). If `end` is empty, only `key` is read.
 pub(crate) fn read(key: Vec<u8>, end: Vec<u8>) -> Operation {
     read_some(key, end, 0)
 }
 
-/// Reads the keys from `key` to before `end`, at most `most` of them, in their order. If `most` is 0, all are read.
+/// Reads the keys from `key` (inclusive) to `end` (exclusive), at most `most` of them, in their order. If `most` is 0, all are read.
 pub(crate) fn read_some(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
     Operation::Range(RangeRequest { key, range_end: end, limit: most, keys_only: false })
 }
@@ -306,7 +308,7 @@ pub(crate) fn read_keys(key: Vec<u8>, end: Vec<u8>, most: i64) -> Operation {
     Operation::Range(RangeRequest { key, range_end: end, limit: most, keys_only: true })
 }
 
-/// Deletes the keys from `key` to before `end`.
+/// Deletes the keys from `key` (inclusive) to `end` (exclusive).
 pub(crate) fn delete(key: Vec<u8>, end: Vec<u8>) -> Operation {
     Operation::Delete(DeleteRangeRequest { key, range_end: end })
 }

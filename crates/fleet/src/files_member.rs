@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// A function that is called with the name of the files member; `None` if there is none.
+/// A function that is called with the name of the files member, or with `None` if there is no files member.
 pub type TellFiles = Box<dyn Fn(Option<&str>) + Send>;
 
 /// The name of the files member, and the function that is called when another member becomes the files member.

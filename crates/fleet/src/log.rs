@@ -135,7 +135,7 @@ pub enum LogError {
         /// The format of the log.
         format: u32,
     },
-    /// Some members may be unable to read the change.
+    /// The fleet has an older format than the change needs, so it is possible that some members cannot read the change.
     #[error(
         "the fleet has format {format}, and this change needs format {needed}; it was not made. When all members have the new version of Enfilade, run \
          `enfilade fleet upgrade`, and make the change again"
@@ -164,7 +164,7 @@ pub enum LogError {
     /// There are too many certificates.
     #[error("a fleet has at most 1,000 shared certificates: remove one with `enfilade certs remove --fleet`")]
     TooManyCertificates,
-    /// The changes are larger than an entry may be. Or a certificate or an answer to a challenge is too large.
+    /// The changes are larger than the maximum size of an entry, or a certificate or an answer to a challenge is too large.
     #[error(
         "the change has {bytes} bytes, and a change of a fleet has at most {} MiB; it was not made. Make several smaller changes, such as imports \
          of fewer records",
@@ -300,8 +300,8 @@ impl Log {
     /// The end of the log. The answer contains every change that was acknowledged before the call.
     ///
     /// # Errors
-    /// When there is no log, the log is of another store, or of a format that is newer or older than the formats of this program, or etcd does not
-    /// answer.
+    /// When there is no log, when the log belongs to another store, when the format of the log is newer or older than the formats of this program, or
+    /// when etcd does not answer.
     pub async fn head(&self) -> Result<Head, LogError> {
         let found = self.etcd.read(self.head_key(), Vec::new(), 1).await?;
         self.head_of(found.first())
@@ -385,7 +385,7 @@ impl Log {
         // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
         let member = self.member.as_ref().filter(|_| changes.is_from_file);
-        // Rule 11: if the fleet no longer follows the files of this member, the member may have read an old version of these files.
+        // Rule 11: if the fleet no longer follows the files of this member, it is possible that the member read an old version of these files.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         conditions.extend(self.has_parts(changes));
         let absent = self.no_processes_of(&changes.absent_members);
@@ -409,7 +409,7 @@ impl Log {
                     let registered = Some(processes.collect());
                     return Ok(Appended { head: next, registered, delta: Some(delta) });
                 }
-                // An earlier attempt may have succeeded, although its answer was lost.
+                // It is possible that an earlier attempt succeeded, and that only its answer was lost.
                 Ok(None) if tried > 0 && self.is_there(&key, &sealed).await? => {
                     return Ok(Appended { head: next, registered: None, delta: None });
                 }
@@ -443,13 +443,13 @@ impl Log {
         Ok(found.first().is_some_and(|found| found.value == sealed))
     }
 
-    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry may begin with earlier
-    /// changes. If the changes of an entry are in parts, a call returns only this entry.
+    /// The next entries after a change, in their order, without a gap. Empty if there are no later changes. The first entry can also contain changes
+    /// up to `revision`. If the changes of an entry are in parts, a call returns only this entry.
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if the next entry is not in the log any more, [`LogError::Damaged`] if an entry cannot be read.
     pub async fn after(&self, revision: Revision) -> Result<Vec<Entry>, LogError> {
-        // The head is read first, because an entry that is added after this read must not count as a gap.
+        // The head is read before the entries: if it were read after them, an entry that is added in the meantime would count as a gap.
         let head = self.head().await?;
         let mut found = Err(EtcdError::Unavailable("no call".to_owned()));
         for most in ENTRIES_AT_ONCE {
@@ -488,7 +488,7 @@ impl Log {
             if self.entry_key(entry.last()) != found.key {
                 return Err(damaged(&found.key, "its number is not that of its key"));
             }
-            // The reader may have applied only some of the changes of the first entry.
+            // It is possible that the reader has applied only some of the changes of the first entry.
             let follows = entry.first == next || entries.is_empty() && entry.first < next;
             if !follows {
                 return Err(LogError::Trimmed { after: Revision(next.0 - 1) });

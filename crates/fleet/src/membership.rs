@@ -184,8 +184,7 @@ impl Log {
     }
 
     /// Makes the member `name` the files member instead of `before`. `None` means no member. To move the files to another member, the caller first
-    /// makes no member the files member, then waits until all earlier proofs have ended (Δ and a tenth of Δ, [`Log::delta`]), and then makes the
-    /// other member the files member.
+    /// sets `None`, then waits until all earlier proofs have ended (Δ and a tenth of Δ, [`Log::delta`]), and then sets the other member.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no member `name`, [`LogError::FilesMoved`] if `before` is not the files member, or when etcd does not
@@ -205,9 +204,9 @@ impl Log {
         }
     }
 
-    /// Takes the right to register from a member. From now on, its processes get no new proof. Other members delete their registrations, as for all
-    /// processes without a beat (rules 7 and 8). Until a registration is deleted, acknowledgements still wait for its process (rule 5 of
-    /// docs/fleet-protocol.md).
+    /// Ends the right of a member to register processes. From now on, the processes of the member get no new proof. Other members delete their
+    /// registrations, as for all processes without a beat (rules 7 and 8). Until a registration is deleted, acknowledgements still wait for its
+    /// process (rule 5 of docs/fleet-protocol.md).
     ///
     /// # Errors
     /// When etcd does not answer.

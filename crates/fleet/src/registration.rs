@@ -131,8 +131,8 @@ pub(crate) struct Proof {
 }
 
 impl Log {
-    /// Registers a process, with a new incarnation. `applied` is the revision of the process's store. `before` is the last incarnation of the
-    /// process.
+    /// Registers a process, with a new incarnation. `applied` is the revision of the process's store. `before` is the incarnation of the process's
+    /// previous registration; `None` if this is the first one.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::OtherDelta`] if the fleet has another Δ,
@@ -173,7 +173,7 @@ impl Log {
     /// The reason why a member is not in the table of members. `applied` is the revision of the member's store.
     async fn no_member(&self, member: &str, applied: Revision) -> LogError {
         match self.head().await {
-            // etcd has lost changes, so it may have lost the record of this member, too.
+            // etcd has lost changes, so it is possible that etcd also lost the record of this member.
             Ok(head) if head.at.revision < applied => {
                 LogError::Older { log: head.at.revision, store: applied }
             }
@@ -243,7 +243,8 @@ impl Log {
         let files_followed = !next().is_empty();
         let keys = next().into_iter().next().map(|row| row.value);
         let files_member = next().first().and_then(KeyValue::name);
-        // Another process of this machine may have applied later changes than this answer contains. Then `Replica::catch_up_to` reads the head again.
+        // It is possible that another process of this machine applied later changes than this answer contains. Then `Replica::catch_up_to` reads the
+        // head again.
         let next = match head.at.revision >= applied {
             true => {
                 let found = self.entries(applied, head, next().into_iter())?;
@@ -314,15 +315,15 @@ impl Log {
         self.key("files", "following")
     }
 
-    /// The last change that every registered process has applied; `None` if a registered process has not reported any change. If no process is
-    /// registered, the result is the greatest number.
+    /// The newest change that all registered processes have applied; `None` if a registered process has not reported any change. If no process is
+    /// registered, the result is the greatest possible number.
     pub(crate) async fn applied_by_all(&self) -> Result<Option<Revision>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().map(|(_, applied)| applied).min().unwrap_or(Some(Revision(u64::MAX))))
     }
 
-    /// The registered processes that have not reported that they applied a change of the log. The caller need not wait for other processes. A process
-    /// that registers after this call gets the change before its first proof. A process that is no longer registered has no proof.
+    /// The registered processes that have not reported that they applied this change of the log. The caller need not wait for any other process. A
+    /// process that registers after this call gets the change before its first proof. A process that is no longer registered has no proof.
     pub(crate) async fn lacking(&self, change: Revision) -> Result<Vec<String>, LogError> {
         let reports = self.reports().await?;
         Ok(reports.into_iter().filter(|(_, applied)| *applied < Some(change)).map(|(id, _)| id).collect())

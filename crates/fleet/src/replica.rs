@@ -42,7 +42,7 @@ pub enum ReplicaError {
         "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests. Read docs/fleet.md, \"What can go wrong\", before you delete its data directory"
     )]
     Differs {
-        /// The number before which the difference was found.
+        /// The difference was found before the change with this number.
         change: Revision,
     },
     /// The store of this member refused a change of the log.
@@ -72,8 +72,8 @@ pub enum ReplicaError {
 }
 
 impl ReplicaError {
-    /// Whether the cause of the error is in the log or in the store of this member. With such an error, etcd answers, but the member shows no facts
-    /// until the cause is corrected.
+    /// Whether the cause of the error is in the log or in the store of this member. If it is, etcd answers, but the member shows no facts until the
+    /// cause is corrected.
     pub(crate) fn is_of_this_member(&self) -> bool {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
@@ -89,7 +89,7 @@ pub(crate) struct Made {
     pub(crate) at: At,
     /// The end of the log after the change; `None` if the change wrote nothing.
     pub(crate) head: Option<Head>,
-    /// The processes that may lack the change; `None` if they are not known.
+    /// The processes that possibly do not have the change yet; `None` if they are not known.
     pub(crate) lacking: Option<Vec<String>>,
     /// The Δ of the fleet when the change was made; `None` if it is not known.
     pub(crate) delta: Option<Duration>,
@@ -123,8 +123,8 @@ impl Replica {
         self.catch_up_to(head, Vec::new()).await
     }
 
-    /// Applies the changes up to the end `head` of the log. `next` contains entries that were read already. Another process of this machine may apply
-    /// the same changes at the same time, and may also apply later changes.
+    /// Applies the changes up to the end `head` of the log. `next` contains entries that were read already. Another process of this machine can apply
+    /// the same changes at the same time, and can also apply later changes.
     pub(crate) async fn catch_up_to(
         &self,
         mut head: Head,
@@ -139,7 +139,7 @@ impl Replica {
                 }
                 self.apply(std::mem::take(&mut next), head.at.revision).await?;
             } else if at.revision > head.at.revision {
-                // A change is applied only after it was added to the log. So a head that is read now is not older than the store, unless the log lost
+                // A change is applied only after it was added to the log. So if a head that is read now is older than the store, the log lost
                 // changes.
                 head = self.log.head().await?;
                 if at.revision > head.at.revision {
@@ -178,9 +178,9 @@ impl Replica {
         apart(move || apply(&*store, &entries, last)).await?
     }
 
-    /// Makes a change. The change gets the same number on all members. `known` is the end of the log according to a proof that counts, so that the
-    /// log need not be read first. If another member has added an entry in the meantime, etcd refuses the change. Then this function applies the
-    /// newer changes and tries again.
+    /// Makes a change. The change gets the same number on all members. If `known` is given, it is the end of the log as the server knows it while its
+    /// proof counts; then the log need not be read first. If another member has added an entry in the meantime, etcd refuses the change. Then this
+    /// function applies the newer changes and tries again.
     pub(crate) async fn commit(&self, change: &Change, known: Option<Head>) -> Result<Made, CommitError> {
         let mut encoded = None;
         let made = self.commit_encoded(change, &mut encoded, known).await;
@@ -234,7 +234,7 @@ impl Replica {
                 Some(encoded) => encoded,
                 none => {
                     match self.log.encoded(head, std::slice::from_ref(change)).await {
-                        // The known head may be older than an upgrade of the log's format.
+                        // The known head can be older than an upgrade of the log's format.
                         Err(LogError::NeedsFormat { .. }) if was_known => continue,
                         encoded => none.insert(encoded.map_err(|why| refused(why.into()))?),
                     }
@@ -251,8 +251,8 @@ impl Replica {
                 }
                 Err(why) => return Err(refused(why.into())),
                 Ok(Appended { head: next, registered, delta }) => {
-                    // The change is in the log, so it is made, even if this member cannot apply it now. An error is ignored, because another process
-                    // of this machine may have applied the change already.
+                    // The change is in the log, so it is made, even if this member cannot apply it now. An error is ignored, because it is possible
+                    // that another process of this machine has applied the change already.
                     let mut change = change.clone();
                     change.only_after(at.revision);
                     let store = Arc::clone(&self.store);

@@ -32,8 +32,8 @@ const REAP_TICKS: u32 = 5;
 const TRIM_TICKS: u32 = 50;
 /// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
-/// The same limit for a log of few changes. It is twice the size of the largest change, so a member still finds this change after a short
-/// interruption.
+/// The same limit for a log of few changes. It is twice the size of the largest change, so even the largest change is still in the log when a member
+/// reads the log after a short interruption.
 const LOG_BYTES_OF_FEW_MAX: u64 = 128 << 20;
 /// A log with at most this number of changes counts as a log of few changes.
 const FEW: u64 = 1_000;
@@ -123,7 +123,7 @@ impl Server {
         Ok(Server { store, orders, state, clock, number, reports, direct, thread })
     }
 
-    /// Reports directly to these processes from now on, and to no other. The list may contain this process. The caller's runtime sends the reports.
+    /// From now on, reports directly to these processes only. The list can contain this process. The caller's runtime sends the reports.
     pub fn report_to(&self, peers: Vec<(String, Reach)>, connect: &Connect) {
         let numbered = peers.into_iter().filter_map(|(id, reach)| Some((number_of(&id)?, reach)));
         self.direct.keep(numbered.filter(|(number, _)| *number != self.number).collect(), connect);
@@ -135,8 +135,8 @@ impl Server {
         direct::receive(connection, heard).await;
     }
 
-    /// The proof: the time at which the member asked for the head that it has applied, in milliseconds of its clock. The member has every change that
-    /// was committed before this time. 0 before the first proof, and after this process has ended its registration.
+    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of its clock. The member has
+    /// every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -222,7 +222,7 @@ impl Server {
 
     /// Ends the registration of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
-        // Without a sender of orders, the thread ends after its present change.
+        // If there is no sender of orders any more, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -243,8 +243,8 @@ impl Server {
     }
 }
 
-/// The thread of a server. It runs two tasks, so that a change that etcd answers slowly does not delay the proofs. It also runs a watch, which
-/// delivers entries and reports sooner than a question does. The watch proves nothing (rule 1).
+/// The thread of a server. It runs two tasks, so that the proofs are not delayed if etcd answers slowly to a change. It also runs a watch, which
+/// delivers entries and reports sooner than the answer to a question does. The watch proves nothing (rule 1).
 async fn follow_and_change(
     mut follower: Follower,
     author: Author,
@@ -257,7 +257,7 @@ async fn follow_and_change(
         let heard = |news| match news {
             News::Begins => reports.send_modify(Reports::clear),
             News::Head(head) => state.set_head(head),
-            // If the queue is full, the next question reads the entry.
+            // If the queue is full, the entry is dropped. The member gets it again with the answer to a later question.
             News::Entry(entry) => drop(deliver.try_send(entry)),
             News::Applied(id, applied) => reports.send_modify(|reports| match applied {
                 Some(applied) => note(reports, &id, applied),
@@ -304,14 +304,14 @@ impl Author {
         let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
         let (process, reports) = (Arc::clone(&self.process), self.reports.clone());
         tokio::spawn(async move {
-            // A change that writes nothing waits, too, because an earlier change that wrote the same may not be acknowledged yet.
+            // A change that writes nothing waits, too: it is possible that an earlier change wrote the same, and is not acknowledged yet.
             let at = made.as_ref().map(|made| made.at).map_err(Clone::clone);
             if let Ok(made) = made {
                 replica.acknowledged(made, Some(&process), reports).await;
                 state.acknowledged.fetch_add(1, Ordering::Relaxed);
                 state.acknowledged_millis.fetch_add(clock().saturating_sub(began), Ordering::Relaxed);
             }
-            // The error is ignored, because the caller may no longer wait for the result.
+            // The error is ignored, because it is possible that the caller no longer waits for the result.
             let _ = told.send(at);
         });
     }
@@ -399,7 +399,7 @@ impl Follower {
 
     /// Ends the registration of this process.
     async fn end(&self) {
-        // The order matters, because a process that is not registered must show no facts (rule 6).
+        // The proof ends before the registration, because a process that is not registered must show no facts (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
             // If etcd does not answer, the registration is deleted later, like the registration of every process without a beat.
@@ -420,7 +420,7 @@ impl Follower {
                 let applied = self.replica.applied();
                 let registered = log.register(&self.process, self.incarnation, applied).await;
                 if let Err(LogError::OtherDelta { fleet, .. }) = registered {
-                    // All servers with the other Δ may have ended, so that no server is left that would delete their registrations.
+                    // If all servers with the other Δ have ended, no other server would delete their registrations.
                     self.reap(fleet).await?;
                 }
                 let registration = registered?;
@@ -430,7 +430,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // The report comes first, because an acknowledgement may wait for this report if a direct connection broke unnoticed.
+        // The report comes first: if a direct connection broke unnoticed, an acknowledgement waits for this report.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {
@@ -451,7 +451,7 @@ impl Follower {
         let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
-            // The record may have had the lease of another process of this machine. When that process ended, etcd deleted the record.
+            // It is possible that the record had the lease of another process of this machine. When that process ended, etcd deleted the record.
             false => self.said_files = false,
         }
         // The files member is stored before the proof, because a request reads the files member after the proof.
@@ -494,7 +494,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Checks that this process uses the newest keys of sessions. Otherwise the process gets no proof (rule 3): an attacker may have an older key.
+    /// Checks that this process uses the newest keys of sessions. If not, it gets no proof (rule 3), because an attacker can have an older key.
     fn look_at_keys(&self, newest: Option<Vec<u8>>) -> Result<(), ReplicaError> {
         let newest = newest.map(|id| KeysId::from_bytes(id.try_into().unwrap_or_default()));
         let mut keys = self.state.keys();
@@ -535,7 +535,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Deletes the registrations of processes without a beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes, in milliseconds.
+    /// Deletes the registrations of processes that have had no beat for 2Δ (rules 7 and 8). `delta` is the Δ of these processes, in milliseconds.
     async fn reap(&mut self, delta: u64) -> Result<(), ReplicaError> {
         let (found, delta) = (self.replica.log().silent().await?, delta.max(self.state.delta));
         // The clock is read after the answer. So a beat that is missing in the answer vanished before this time.
@@ -554,8 +554,8 @@ impl Follower {
     }
 }
 
-/// The value that [`Source::at`] returns without a proof. No view has this revision. So the reader uses no remembered verdict, and opens a view.
-/// Without a proof, this is an error.
+/// The value that [`Source::at`] returns while there is no proof. No view has this revision. So the reader uses no remembered verdict, and tries to
+/// open a view. While there is no proof, the attempt fails.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
 const UNKNOWN: &str = "this server stopped during the change: see `enfilade facts log` before a repeat";

@@ -20,8 +20,8 @@ pub type BootClock = fn() -> u64;
 pub(crate) struct State {
     /// How long a proof counts (Δ), in milliseconds.
     pub(crate) delta: u64,
-    /// The proof: the time at which the member asked for the head that it has applied, in milliseconds of the [`BootClock`]. 0 before the first
-    /// proof, and after this process has ended its registration.
+    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of the [`BootClock`]. 0 before
+    /// the first proof, and after this process has ended its registration.
     pub(crate) proven: AtomicU64,
     /// The number of questions for the end of the log that have begun.
     pub(crate) questions: AtomicU64,

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// The reason why a passcode is not judged.
 const TOO_MANY: &str = "after too many wrong passcodes, no passcode of the user is checked for up to 10 minutes; wait, then try again";
 
-/// What a user shows after the password.
+/// The proof that a user presents after the password: a passcode, or the answer of an authenticator with a passkey.
 #[derive(Clone)]
 enum SecondAsk {
     Code(SecretAsk),
@@ -54,7 +54,7 @@ impl House {
         opened.map_err(|unfinished| unfinished.refuse().into())
     }
 
-    /// Like [`House::open_secret`], but for a client that may present further methods. If the secret is right and the user's rules require further
+    /// Like [`House::open_secret`], but for a client that can present further methods. If the secret is right and the user's rules require further
     /// methods, the result is `Unfinished`, and not a refusal.
     ///
     /// # Errors
@@ -138,8 +138,8 @@ impl House {
         Ok(user.map(|user| tokio::task::spawn_blocking(move || accounts.lock(&user, now))))
     }
 
-    /// Checks a passcode (`ask.secret`). A wrong passcode counts as a failed login. A right passcode proves nothing until the caller has committed
-    /// its use. `proven` is the user that another method of this login proved.
+    /// Checks a passcode (`ask.secret`). A wrong passcode counts as a failed login. A right passcode proves nothing until the caller has stored that
+    /// the passcode was used. `proven` is the user that another method of this login proved.
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.
@@ -153,7 +153,7 @@ impl House {
         self.check_second(SecondAsk::Code(ask.clone()), proven, named, from).await
     }
 
-    /// Whether this is a name of the user.
+    /// Whether `authid` is a name of the user.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -162,7 +162,7 @@ impl House {
         Ok(named.as_ref() == Some(user))
     }
 
-    /// Checks the answer of an authenticator with a passkey. It counts like a passcode, see [`House::check_passcode`].
+    /// Checks the answer of an authenticator with a passkey. A wrong answer counts like a wrong passcode ([`House::check_passcode`]).
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.

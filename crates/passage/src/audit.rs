@@ -35,7 +35,7 @@ pub struct Event {
     pub code: &'static str,
     /// Whether door 2 refused a name or a secret that may be a guess of an attacker.
     pub is_failed_login: bool,
-    /// The side that must act on the refusal: client, operator or source.
+    /// Where the cause of the refusal is: `client`, `operator` or `source`.
     pub fault: &'static str,
     /// The reason for the refusal, in the text for the operator.
     pub reason: String,
@@ -64,7 +64,7 @@ impl Event {
 /// The receiver of events.
 pub trait Audit: Send + Sync {
     /// Records that an API token was used. The server calls this function at the first use of a token in each minute. After a change of the facts,
-    /// the server can call it twice in a minute.
+    /// the server can call this function twice in a minute for the same token.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Clocks) {}
 
     /// Records that a session was issued.

@@ -93,7 +93,7 @@ pub struct Page<T, K> {
 }
 
 impl<T, K: Clone> Page<T, K> {
-    /// Judges these candidates, and returns at most `most` results. `is_cut` says that further candidates may follow.
+    /// Judges these candidates, and returns at most `most` results. `is_cut` says that further candidates can follow.
     fn of(
         candidates: Vec<K>,
         is_cut: bool,

@@ -26,12 +26,12 @@ pub struct DoorTimes {
 }
 
 impl DoorTimes {
-    /// No door was asked yet. `clock` reads the time.
+    /// Creates the times of a request that has not asked a door yet. `clock` reads the time.
     pub fn new(clock: fn() -> Instant) -> Self {
         DoorTimes { clock, doors: Mutex::default() }
     }
 
-    /// Adds a question to a door: the times of the question and of the answer.
+    /// Records that the request asked a door at the time `began`, and that the door answered at the time `ended`.
     pub fn add(&self, door: Door, began: Instant, ended: Instant) {
         let busy = ended.saturating_duration_since(began);
         let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl DoorTimer {
         DoorTimer(Some(Arc::clone(times)))
     }
 
-    /// Asks a door, and measures how long the answer takes. Without a trace, no clock is read.
+    /// Asks a door, and measures how long the answer takes. If the request is not timed, no clock is read.
     #[inline]
     pub(crate) fn time<T>(&self, door: Door, ask: impl FnOnce() -> T) -> T {
         let Some(times) = &self.0 else { return ask() };

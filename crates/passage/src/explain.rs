@@ -63,7 +63,7 @@ pub enum Remedy {
     /// A session or credential for this project is needed, because the datastore is bound to this project.
     OfOtherProject(ProjectId),
     /// A session or credential for this project is needed instead of a login without a project. The datastore is bound to this project, and the user
-    /// has a role on it.
+    /// has a role on this project.
     OfProject(ProjectId),
     /// This role on this project is needed. It is the least role that grants the rights.
     RoleOnProject(ProjectId, &'static str),

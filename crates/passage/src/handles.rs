@@ -26,7 +26,7 @@ pub(crate) struct OpenRoot {
 }
 
 impl OpenRoot {
-    /// The root that is kept open, if it was opened for this form of ACLs.
+    /// The root that is kept open, if it was opened with this dialect of ACLs.
     pub(crate) fn kept_open(&self, acls: AclDialect) -> Option<Arc<Root>> {
         self.kept_open.as_ref().filter(|root| root.acls() == acls).cloned()
     }

@@ -31,7 +31,7 @@ pub struct LockTerms {
 pub struct ShownLock {
     /// The lock.
     pub lock: Lock,
-    /// Whether the token of the lock is shown, too. Only the user who took the lock may see it (RFC 4918 §6.5).
+    /// Whether the token of the lock is shown, too. Only the user who took the lock may see the token (RFC 4918 §6.5).
     pub shows_token: bool,
 }
 
@@ -97,7 +97,7 @@ impl Stay {
         ));
     }
 
-    /// Whether any lock may cover a directory or something in it.
+    /// Whether a lock possibly covers a directory or something in it.
     ///
     /// # Errors
     /// When the locks cannot be read.
@@ -155,10 +155,10 @@ impl Stay {
         let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Another request may have checked the locks before the new lock was created, and may still be changing a name. So this code waits until
-            // no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The conditions of
-            // this request are also checked, but the new lock makes no condition false, because the client did not know the token of the new lock
-            // when the client wrote the conditions.
+            // It is possible that another request checked the locks before the new lock was created, and is still changing a name. So this code waits
+            // until no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The
+            // conditions of this request are also checked, but the new lock makes no condition false, because the client did not know the token of
+            // the new lock when the client wrote the conditions.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)

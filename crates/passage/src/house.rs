@@ -32,7 +32,7 @@ pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct SessionTerms {
     /// The lifetime of a token, in seconds.
     pub token_seconds: i64,
-    /// How many seconds after its expiry a service can still validate a token.
+    /// For how many seconds after the expiry of a token a service can still validate the token.
     pub expired_seconds: i64,
     /// For how many previous time steps the server still accepts the passcodes. The passcode of the present time step is always accepted.
     pub passcode_steps: u64,

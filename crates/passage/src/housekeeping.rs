@@ -27,8 +27,9 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// The total, the used and the free bytes of the datastore. If the datastore has a quota, the total is the quota, and not more bytes are free
-    /// than on the file system. Otherwise the numbers are those of the file system. The `AdminPermit` proves that the visitor may know these numbers.
+    /// The total, the used and the free bytes of the datastore. If the datastore has a quota, the total is the quota, and the number of free bytes is
+    /// at most the number of free bytes of the file system. Otherwise the numbers are those of the file system. The `AdminPermit` proves that the
+    /// visitor may know these numbers.
     ///
     /// # Errors
     /// The refusal of door 3 or 5.

@@ -1,4 +1,4 @@
-//! Lists the entries of a directory that the visitor may see.
+//! Lists directories. A listing contains only the entries that the visitor may see.
 
 use crate::entry::Entry;
 use crate::holding::ShownLock;
@@ -14,7 +14,7 @@ use enfilade_facts::{Clocks, Door, MemoKey};
 use std::sync::Arc;
 
 impl Stay {
-    /// Begins to list the entries of a directory that the visitor may see.
+    /// Begins to list a directory. The listing contains only the entries that the visitor may see.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
@@ -263,7 +263,7 @@ impl Listing {
         self.stay.shown_locks(&path)
     }
 
-    /// Whether a lock may cover the directory or something in it.
+    /// Whether a lock possibly covers the directory or something in it.
     ///
     /// # Errors
     /// When locks cannot be read.
@@ -391,7 +391,7 @@ impl AllMembers {
         Ok(Some(batch.shown()))
     }
 
-    /// The first `wanted` visible entries after a place, in their order. Names are examined in portions that grow, because some entries may be
+    /// The first `wanted` visible entries after a place, in their order. Names are examined in portions that grow, because some entries are possibly
     /// hidden.
     fn in_order(
         &mut self,

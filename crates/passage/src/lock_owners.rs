@@ -72,7 +72,7 @@ impl Stay {
         Ok(false)
     }
 
-    /// Writes a line to the request log about locks that the server ended, or failed to end, although no client asked for it.
+    /// Writes a line to the request log about locks that the server ended or failed to end. No client asked the server to end these locks.
     pub(crate) fn record_end_of_lock(&self, path: &StorePath, verdict: &'static str, reason: String) {
         let visit = &self.visit;
         visit.house.audit().record(Event {

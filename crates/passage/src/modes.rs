@@ -76,7 +76,8 @@ impl Mode for Housekeeping {
     }
 }
 
-/// Like [`Housekeeping`], but without the handle. So threads that only look up a datastore do not write to the shared reference count of the handle.
+/// Like [`Housekeeping`], but the walk does not keep the handle of the datastore. So threads that only look up a datastore do not write to the shared
+/// reference count of the handle.
 pub(crate) struct LookUp;
 
 impl Mode for LookUp {

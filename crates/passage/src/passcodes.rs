@@ -1,5 +1,5 @@
 //! Limits how often a client can guess passcodes. A passcode has only six digits, and a check takes microseconds. Without a limit for each user, a
-//! client with the password and with many addresses could find a right passcode.
+//! client that has the password and many addresses could find a right passcode.
 //!
 //! The passcodes of a user are judged one at a time. A wrong passcode is counted before the next passcode is judged. After [`WRONG_MAX`] wrong
 //! passcodes, no passcode of the user is judged until the window ends. Logins in which another method was proven are counted separately, because

@@ -193,9 +193,9 @@ impl Penalties {
         found
     }
 
-    /// Forgets failures: the failures of an address and its network, of a network, or of a name. With `None`, forgets all failures. A name can be
-    /// given in any spelling. A network is given in the form in which [`Penalties::list`] shows it, and a name can also be given in this form. Returns the
-    /// penalties that ended.
+    /// Forgets failures: the failures of an address and its network, of a network, or of a name. With `None`, forgets all failures. A network is
+    /// given in the form in which [`Penalties::list`] shows it. A name can be given in this form or in any spelling. Returns the penalties that
+    /// ended.
     pub fn clear(&self, subject: Option<&str>, now: Clocks) -> Vec<Penalty> {
         let mut cleared = Vec::new();
         let mut forget = |entry: &mut Entry| {
@@ -261,8 +261,8 @@ impl Penalties {
         }
     }
 
-    /// Calls `change` with the entry of a key. A new key replaces another entry in the set of the key: the entry for which the later of `until` and
-    /// `last` is the earliest.
+    /// Calls `change` with the entry of a key. A new key replaces another entry in the set of the key: the entry with the smallest value of
+    /// `max(until, last)`.
     fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
         let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
         let mut lone = Entry::default();

@@ -1,6 +1,7 @@
 //! Limits how often certain requests may happen in a minute. Each one-time code of a signed-in browser, and each use of a link with a limited number
 //! of uses, is a change of the facts. Without a limit, one client could fill the store, and the doors would have to judge all requests again after
-//! each change. Each wrong password of a link costs a slow hash, and brings a person who has the link nearer to the password.
+//! each change. Each wrong password of a link costs a slow hash. Also, without a limit, a person who has the link could find the password by
+//! guessing.
 
 use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{CredentialId, UserId};
@@ -17,7 +18,7 @@ pub(crate) enum Counted {
     Codes(UserId),
     /// The uses of a link.
     Uses(CredentialId),
-    /// The passwords of a link that the server does not know to be right.
+    /// The wrong passwords of a link, and the passwords of the link that the server is checking at present.
     Guesses(CredentialId),
 }
 

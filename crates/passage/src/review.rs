@@ -21,8 +21,8 @@ pub struct Reviewed<'r> {
     /// The kind of the object.
     pub kind: NodeKind,
     /// For each principal, in the order of `people`, the rights on the object. A right is included if a request for only this right would be granted.
-    /// There are no rights if the principal may not traverse a directory above the object. If the object is hidden, the list contains at most the
-    /// rights to add entries to a directory and to traverse it.
+    /// There are no rights if the principal may not traverse a directory above the object. If the object is hidden from the principal, the rights of
+    /// the principal are at most the rights to add entries to a directory and to traverse it.
     pub rights: &'r [AccessMask],
     /// The reason why the rights could not be determined, for example damage in the ACL of the object; `None` if there was no error. After an error,
     /// only principals with a role that skips ACLs have rights on the object.

@@ -87,7 +87,8 @@ impl House {
         Ok(made)
     }
 
-    /// Moves the horizon: commits that sessions may be issued up to this second. In a fleet, all members know the new horizon afterwards.
+    /// Moves the horizon: commits a change after which sessions may be issued up to this second. In a fleet, all members know the new horizon
+    /// afterwards.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
@@ -136,9 +137,9 @@ impl House {
             match self.parts.source.read(|view| judge(view, now, own))?? {
                 Ok(session) => {
                     let second = session.claim.issued_at;
-                    // Another member of the fleet may not know the horizon of this view yet. That member would refuse the session. So this process
-                    // commits a change of the horizon, too: the commit waits until all members know it and all earlier changes. If the horizon is already
-                    // a minute after now, the change writes nothing, and the commit still waits.
+                    // It is possible that another member of the fleet does not know the horizon of this view yet. That member would refuse the
+                    // session. So this process commits a change of the horizon, too: the commit waits until all members know this change and all
+                    // earlier changes. If the horizon is already a minute after now, the change writes nothing, and the commit still waits.
                     if self.issues_until.load(Ordering::Relaxed) < second {
                         self.move_horizon(now, second).await?;
                     }

@@ -1,7 +1,7 @@
-//! The share of four resources that each user has, and that all guests of one link have together: threads that wait for file systems, directory
-//! pages, memory for unsent answers, and requests that another member of the fleet answers. A directory page holds all names of a directory in memory
-//! until the names are sent. If a share of threads, pages or memory is used up, further work of the same user waits until other work of this user
-//! ends. If the share of requests to other members is used up, a further request is refused. Other users do not wait.
+//! Each user has a share of each of four resources: threads that wait for file systems, directory pages, memory for unsent answers, and requests that
+//! another member of the fleet answers. All guests of one link together have one such share. A directory page holds all names of a directory in
+//! memory until the names are sent. If a share of threads, pages or memory is used up, further work of the same user waits until other work of this
+//! user ends. If the share of requests to other members is used up, a further request is refused. Other users do not wait.
 
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
@@ -98,7 +98,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut all = self.shares.all();
-        // The map has one reference, and this share has another. So no other work of the user runs or waits.
+        // If there are only two references, the map has one, and this share has the other. So no other work of the user runs or waits.
         if Arc::strong_count(&self.places) == 2 {
             all.remove(&self.user);
         }

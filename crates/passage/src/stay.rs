@@ -59,8 +59,8 @@ impl Stay {
     }
 
     /// Sets the condition of the request. `still` is called at the first change of a name, of properties or of a lock. During this call no other
-    /// thread can change a name, except when a lock is refreshed. After a successful call, `still` is not called again, because the request itself
-    /// then changes the state that `still` checks.
+    /// thread can change a name. Exception: if the request refreshes a lock, other threads can change names during the call. After a successful call,
+    /// `still` is not called again, because the request itself then changes the state that `still` checks.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
     }

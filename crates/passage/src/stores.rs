@@ -13,7 +13,7 @@ use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// The maximum number of roots that are kept open without an operation. Each open root needs a file descriptor.
+/// The maximum number of roots that the server keeps open for further operations. Each open root needs a file descriptor.
 const ROOTS_MAX: usize = 1024;
 
 /// The state of a datastore, for its operator.
@@ -128,8 +128,8 @@ impl House {
     }
 
     /// Closes every root that no operation uses, and then records the revision of the facts in the ledger. If another thread is opening a root at
-    /// this moment, the revision is not recorded. The next operation opens its root again. So an offline datastore can be unmounted. Also, the next
-    /// operation uses the new directory if another directory is now at the datastore's path.
+    /// this moment, the revision is not recorded. An offline datastore can be unmounted once its root is closed. The next operation on a datastore
+    /// opens the root again. So if another directory is now at the datastore's path, this operation uses the new directory.
     pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =

@@ -31,8 +31,8 @@ impl Stay {
         })
     }
 
-    /// Does the same work as for a hidden object, although the path leads to no object. So the refusal of an absent object takes as long as the
-    /// refusal of a hidden object.
+    /// Does the work that the refusal of a hidden object needs. Callers use this function if an object is absent. So the refusal of an absent object
+    /// takes as long as the refusal of a hidden object.
     pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
         // Before door 4 refuses a hidden object, the object is opened. An absent object cannot be opened, so the root is opened instead.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
@@ -80,8 +80,8 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
-        // The quota is checked after the doors, because only a client that may write may learn how full the datastore is. The announced size is
-        // checked and not reserved.
+        // The quota is checked after the doors, because only a client that may write may learn how full the datastore is. The announced size is only
+        // checked: no space is reserved for it.
         let reservation =
             self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         let bytes_max = self.principal().link.as_ref().and_then(|link| link.upload_bytes);
@@ -108,7 +108,7 @@ impl Stay {
         })
     }
 
-    /// Checks that the visitor may create files in a directory. The visitor need not see the directory.
+    /// Checks that the visitor may create files in a directory. The right to see the directory is not needed.
     ///
     /// # Errors
     /// The refusal of door 4 or 5, or of door 2 or 3 if that door no longer admits the visitor.
@@ -306,7 +306,7 @@ impl Uploading {
         self.target.as_ref().map(Node::meta)
     }
 
-    /// Checks that the locks allow the upload, with these tokens. The locks are checked again when the file gets its name.
+    /// Checks that no lock prevents the upload if the request has these lock tokens. The locks are checked again when the file gets its name.
     ///
     /// # Errors
     /// [`Content::Locked`] if a lock prevents the upload. An error if the locks cannot be read.
@@ -393,7 +393,7 @@ impl Uploading {
             still(&mut stay)?;
             Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
         };
-        // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client may move this
+        // A refused upload changes nothing. If the upload succeeds, the file is in the directory that door 4 judged. Another client can move this
         // directory later.
         let made = upload.finish_if(judge, still_there).inspect_err(|_| {
             // After a refusal, the bytes of the unfinished upload are removed together with the upload. So they no longer count in the quota.

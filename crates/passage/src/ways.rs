@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 impl Stay {
-    /// Checks that a directory that was refused with `why` is on the way to an object that the visitor may see. With
+    /// Checks that a directory is on the way to an object that the visitor may see. `why` is the refusal of the directory. With
     /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer does not depend on the directory
     /// itself, and not on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
     ///
@@ -61,8 +61,8 @@ impl Stay {
             match self.find(end, AccessMask::NONE, Blocking) {
                 Ok(found) => return Ok(Some((end, found))),
                 Err(refused) if looks_absent(&refused) => {}
-                // The object cannot be opened. For example, the server may have no permission of the file system. As in other listings, the object is
-                // left out. But if the root of the datastore cannot be opened either, this function returns the error of the root.
+                // The object cannot be opened. For example, the file system does not let the server open the object. As in other listings, the object
+                // is left out. But if the root of the datastore cannot be opened either, this function returns the error of the root.
                 Err(Refusal::Content(_)) => drop(self.root.find(&StorePath::root(), Blocking)?),
                 Err(refused) => return Err(refused),
             }

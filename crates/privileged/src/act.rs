@@ -46,9 +46,9 @@ impl Acting {
     ///
     /// # Errors
     /// The error of the kernel. `EINVAL` if the request has the wrong number of descriptors, if the file is neither a regular file nor a directory,
-    /// or if the queue for reports is missing. `EXDEV` if the file is not in the mount of a root. `EBADF` if a file was opened with `O_PATH`.
-    /// `ENOTDIR` if a root is not a directory, `ENFILE` if the connection has too many mounts. `EBADMSG` if the ACL is not well formed. `EACCES` if
-    /// the server may not give this file to this owner, or may not listen on this port.
+    /// or if the queue for reports is missing. `EXDEV` if the file is not in a mount that the connection may use. `EBADF` if a file was opened with
+    /// `O_PATH`. `ENOTDIR` if the root of a datastore is not a directory. `ENFILE` if the connection has too many mounts. `EBADMSG` if the ACL is not
+    /// well formed. `EACCES` if the server may not give this file to this owner, or may not listen on this port.
     pub fn act(
         &mut self,
         request: &Request<'_>,
@@ -86,7 +86,7 @@ impl Acting {
         Ok(())
     }
 
-    /// Refuses every descriptor, except a descriptor of a file or directory in the mount of a root.
+    /// Accepts only the descriptor of a file or directory in a mount that the connection may use. Returns the state of the file or directory.
     fn file(&self, file: BorrowedFd<'_>) -> io::Result<Stat> {
         // If a descriptor was opened with `O_PATH`, the kernel did not check whether the process may access the file.
         if fcntl_getfl(file)?.contains(OFlags::PATH) {
@@ -102,9 +102,9 @@ impl Acting {
         }
     }
 
-    /// Changes the owner and group of a file. A server may give away only files that it owns, no regular file with a set-user-ID, set-group-ID or
-    /// sticky bit, and nothing to the user or group `root`. Without these rules, a server under an attacker's control could give away files of other
-    /// owners, or make programs that run as another user.
+    /// Changes the owner and group of a file. A server may give away only files that it owns. It may not give away a regular file with a set-user-ID,
+    /// set-group-ID or sticky bit, and it may not give a file to the user or group `root`. Without these rules, a server under an attacker's control
+    /// could give away files of other owners, or make programs that run as another user.
     fn give(&self, file: BorrowedFd<'_>, uid: u32, gid: u32) -> io::Result<()> {
         let found = self.file(file)?;
         let is_plain = found.st_mode & 0o7000 == 0 || kind(&found) == FileType::Directory;
@@ -148,7 +148,8 @@ impl Acting {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket =
             socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-        // The server also sets this option for its own sockets. With it, a port can be used again at once after the previous server has ended.
+        // The server also sets this option for its own sockets. With this option, a port can be used again at once after the previous server has
+        // ended.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, address)?;
         listen(&socket, BACKLOG)?;

@@ -1,5 +1,5 @@
-//! The functions with which a server asks the helper. Like a capability, the helper is available to the whole process, so the path of its socket is
-//! set once.
+//! The functions with which a server asks the helper. The helper is available to the whole process, as a capability would be. So the path of the
+//! helper's socket is set once for the process.
 
 use crate::protocol::{Request, receive, send};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ static HELPER: OnceLock<Helper> = OnceLock::new();
 #[derive(Debug)]
 struct Helper {
     path: PathBuf,
-    /// A connection for each mount that contains a root, by the id of the mount. So a file system that does not answer delays only requests for this
-    /// mount. If the kernel has no unique ids, all mounts share the connection with the id 0.
+    /// A connection for each mount that contains the root of a datastore, by the id of the mount. So a file system that does not answer delays only
+    /// requests for this mount. If the kernel has no unique ids, all mounts share the connection with the id 0.
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
 }
 
@@ -75,8 +75,8 @@ impl Connection {
     }
 }
 
-/// Asks the helper to carry out a request for a file in the mount of a root. `root` is the directory of the datastore, and `mount` is the id of its
-/// mount, if the kernel has unique ids.
+/// Asks the helper to carry out a request for a file in the same mount as `root`, the root directory of a datastore. `mount` is the id of this mount,
+/// if the kernel has unique ids.
 ///
 /// # Errors
 /// The errors of [`Connection::open`] and [`Connection::ask`].

@@ -8,7 +8,7 @@ const DACL_PRESENT: u16 = 0x0004;
 const HEADER_BYTES: usize = 20;
 const ENTRIES_MAX: usize = 1024;
 const SUBAUTHORITIES_MAX: usize = 15;
-/// The offset of the data after the hash, in versions 3 and 4: after the header, a pointer, the kind of the hash, and the hash.
+/// In versions 3 and 4, the offset of the data after the hash. This data follows the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
 /// Whether a blob has one of the versions 1 to 4 of Samba, with a security descriptor that is complete.

@@ -1,6 +1,6 @@
 //! The messages between a server and the helper. They are sent over a Unix socket that preserves the boundaries of messages (`SOCK_SEQPACKET`). A
-//! request is one message: its number, its arguments, and the descriptor to which it applies, if it needs one. The answer is one message: an error
-//! number or 0, and a descriptor that the helper opened, if there is one.
+//! request is one message: the number of the request, its arguments, and the descriptor of a file or directory if the request needs one. The answer
+//! is one message: an error number or 0, and a descriptor if the helper opened one for the server.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno, IoSlice, IoSliceMut};
@@ -116,7 +116,7 @@ pub(crate) fn send(
         .map(drop)
 }
 
-/// Waits for a message, which may have one descriptor. `None` if the peer has closed the connection.
+/// Waits for a message. The message can contain one descriptor. `None` if the peer has closed the connection.
 ///
 /// # Errors
 /// The error of the kernel; `EMSGSIZE` if the message is longer than the buffer, or has more than one descriptor.

@@ -74,7 +74,7 @@ pub(crate) fn end_with_a_message() {
 
 #[expect(unsafe_code, reason = "a signal handler")]
 fn install(signal: c_int) -> libc::sigaction {
-    // SAFETY: an all-zero `sigaction` is valid, and means the default action without blocked signals.
+    // SAFETY: an all-zero `sigaction` is valid. It means the default action, and blocks no signals.
     let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     ours.sa_sigaction = handle as *const () as usize;
     // The handler runs on a stack of its own, because the signal may come from an overflow of the thread's stack.

@@ -484,8 +484,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // In the lock file, LMDB's number of the newest commit is after the magic number and the format. The number is odd, so that with its lowest
-        // bit flipped it is the number of the previous commit.
+        // In the lock file, LMDB's number of the newest commit is after the magic number and the format. The number is odd. So if its lowest bit is
+        // flipped, the result is the number of the previous commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -510,8 +510,8 @@ mod tests {
         let newest = head(&lmdb).commit + 2;
         let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
-        // Returns whether the newest revision was read, and the number of transactions that were begun. The first `torn` transactions have the number
-        // of an older commit than their roots.
+        // Returns whether the newest revision was read, and the number of transactions that were begun. In the first `torn` transactions, the number
+        // belongs to an older commit than the roots.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(

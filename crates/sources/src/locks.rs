@@ -30,7 +30,7 @@ pub struct LmdbLocks {
 
 impl LmdbLocks {
     /// Opens the locks in this existing directory. A process must not open a directory that it has open already, because LMDB's locks belong to the
-    /// process. Only the owner can open the files; if a group is given, its members can, too.
+    /// process. Only the owner can open the files; if a group is given, the members of the group can open the files, too.
     ///
     /// # Errors
     /// When the locks cannot be opened, when the disk is full, or when another process writes for more than ten seconds.

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
-/// The greatest number of times that the list is read while it changes.
+/// If the list changes during every reading, it is read at most this number of times.
 const TRIES: usize = 4;
 
 /// Watches the list of mounts (`/proc/self/mountinfo`).

@@ -32,7 +32,7 @@ pub struct TheirWords {
 
 impl OwnWords {
     /// Makes `count` words, all zero, in a new file in `directory`, and allocates the file's disk space. Only the owner can open the directory; if a
-    /// group is given, its members can, too.
+    /// group is given, the members of the group can open the directory, too.
     ///
     /// # Errors
     /// When [`PROCESSES_MAX`] processes are running, the file cannot be made, or the disk is full.

@@ -86,7 +86,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     };
     let mut found = magic;
     if file.metadata()?.len() < MAP_BYTES as u64 {
-        // A complete file is never this short. Another process is still creating it, or was interrupted.
+        // A complete file is never this short. Another process is still creating the file, or was interrupted before the file was complete.
         file.set_len(MAP_BYTES as u64)?;
     } else {
         let mut start = [0; 8];

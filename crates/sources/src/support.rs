@@ -7,7 +7,7 @@ use std::path::Path;
 /// Writes texts into a new archive (tar), which only this user can read. Each text has a name.
 ///
 /// # Errors
-/// When there is already a file of this name, or it cannot be written.
+/// When there is already a file of this name, or the archive cannot be written.
 pub fn write_archive(path: &Path, unix_seconds: u64, texts: &[(String, Vec<u8>)]) -> std::io::Result<()> {
     let file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut archive = tar::Builder::new(file);

@@ -126,7 +126,7 @@ impl Drop for Held<'_> {
 
 const LOOKS: usize = 10;
 
-/// The text of the error: the process that holds the lock, for how long, and what to do.
+/// The text of the error. It says which process holds the lock (if that process can be identified), for how long, and what to do.
 fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let inode = file.metadata().map_or(0, |meta| meta.ino());
     // The kernel returns the list in several reads. If a lock is released between two reads, other locks may be missing. So the list is read several

@@ -201,8 +201,8 @@ impl Listing {
         policies.values().flat_map(|row| -> Vec<BadCertificate> { of(row) }).collect()
     }
 
-    /// The names of the files to read. If a file in a crt-list does not exist, the name may stand for several files, one for each kind of key
-    /// (`NAME.rsa`, `NAME.ecdsa`).
+    /// The names of the files to read. If a crt-list contains a name, and no file with this name exists, the name can stand for several files, one
+    /// for each kind of key (`NAME.rsa`, `NAME.ecdsa`).
     pub(super) fn files(&self) -> Vec<OsString> {
         let mut files = Vec::with_capacity(self.names.len());
         for name in &self.names {

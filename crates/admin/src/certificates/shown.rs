@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// The number of a line of a crt-list, and its policy, or the reason why its options cannot be used.
+/// A line of a crt-list: its number, and its policy. If the options of the line cannot be used, the reason takes the place of the policy.
 pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
 
 impl CertificatePlace {
@@ -36,8 +36,8 @@ impl CertificatePlace {
 }
 
 impl CertificateFiles {
-    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files. Lines of a crt-list that cannot be applied
-    /// are at the end.
+    /// Calls `of` with the path and the leaf of every file. Returns the results in the order of the files. The errors of crt-list lines that cannot
+    /// be applied are at the end.
     ///
     /// # Errors
     /// When the directory or the list cannot be read.

@@ -9,7 +9,7 @@ impl CertificateFiles {
     /// Reads certificates with their keys until one can be used.
     ///
     /// # Errors
-    /// When none can be used: the reason for each.
+    /// When no certificate can be used. The error contains the reason for each certificate.
     pub fn first_usable(&self, certificates: &Certificates) -> Result<(), Vec<BadCertificate>> {
         let mut bad = Vec::new();
         for file in certificates.files() {

@@ -40,8 +40,8 @@ pub(super) struct Import<'c, 'v, 's> {
     /// The tokens of the source that are on this server: tokens that this change creates, and existing tokens that are certainly the same as in the
     /// source.
     tokens: BTreeMap<Authid, CredentialId>,
-    /// Records of the source that are on this server, by their names in the list of imports ([`listed`]). `report` contains further records for this
-    /// list.
+    /// Records of the source that are on this server, by their names in the list of imports ([`listed`]). The import also puts the records of
+    /// `report` for which [`is_listed`] is true into this list.
     seen: BTreeSet<String>,
     space: Option<(SidSpace, SidSpace)>,
     now: i64,
@@ -123,7 +123,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing domain without a description the comment of its realm. Returns whether the domain changed.
+    /// If an existing domain has no description, the comment of its realm becomes the description. Returns whether the domain changed.
     fn describe(&mut self, id: &DomainId, comment: Option<&String>) -> Result<bool, Error> {
         let before = self.view.get::<Domain>(id)?.ok_or_else(|| dangling("domain", id))?;
         let Some(comment) = comment.filter(|_| before.description.is_none()) else { return Ok(false) };
@@ -225,8 +225,8 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// Gives an existing user without a password the password in `shadow.json`. It does so only if the user is certainly the user of this name in the
-    /// source. Otherwise a stranger could log in as the user.
+    /// If an existing user has no password, the user gets the password in `shadow.json`, but only if the user is certainly the user of this name in
+    /// the source. Otherwise a stranger could log in as the user.
     fn password(&mut self, userid: &Userid, id: &UserId) -> Result<(), Error> {
         let user = self.view.get::<User>(id)?.ok_or_else(|| dangling("user", id))?;
         let usable = match self.taken_away(userid, id)? {
@@ -257,10 +257,10 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// The reason why the import gives no password to a user who has none here. No option of the import overrides this reason. Either all sessions of
-    /// the user were revoked on this server, or an earlier import gave the user a password and the password was removed later. `None` if neither
-    /// happened. The mark of such a revocation is purged later. So the password is added to the list of imports: after the
-    /// purge, later imports leave the password out because of this entry.
+    /// Why the import gives no password to a user who has no password here: all sessions of the user were revoked on this server, or an earlier
+    /// import gave the user a password and the password was removed later. `None` if neither happened. No option of the import overrides this reason.
+    /// The mark of such a revocation is purged later. So the password is added to the list of imports: after the purge, later imports leave the
+    /// password out because it is in this list.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
             if self.passwords.has(userid) {

@@ -53,8 +53,8 @@ fn all_differences(
     Ok(more)
 }
 
-/// Users and tokens that only the copy contains, or that are enabled or valid for longer in the copy. Also secrets of tokens that only the copy
-/// contains, or that are different in the copy.
+/// Users and tokens that only the copy contains, that are enabled only in the copy, or that are valid for longer in the copy. Also secrets of tokens,
+/// if only the copy contains the secret, or if the secret in the copy is different.
 fn accounts(here: &ProxmoxFiles, copy: &ProxmoxFiles) -> Vec<String> {
     let (mut more, mut secrets) = (Vec::new(), Vec::new());
     for (authid, entry) in &copy.users.entries {
@@ -105,8 +105,8 @@ fn passwords(view: &View<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> Resul
 }
 
 /// Roles that give more rights in the copy. In `acl.cfg`, the roles on a path replace the roles that propagate to this path from above. So the roles
-/// on a path can differ even if both files have the same entry for the path, or no entry. Therefore the roles that count on each path are compared,
-/// not the entries.
+/// on a path can differ even if both files have the same entry for the path, or if neither file has an entry for it. Therefore the roles that count
+/// on each path are compared, not the entries.
 fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     let places: BTreeSet<&(RolePath, Ugid)> = here.entries.keys().chain(copy.entries.keys()).collect();
     let differs = |(path, ugid): &(RolePath, Ugid), is_below: bool| {
@@ -126,8 +126,9 @@ fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
 }
 
-/// The roles that count on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Of the path and the paths
-/// above it, the deepest path with roles decides. If NoAccess is among its roles, only NoAccess counts.
+/// The roles that count on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Roles that do not
+/// propagate count only on their own path. If the path itself has roles that count, these roles decide. Otherwise the nearest path above it with such
+/// roles decides. If NoAccess is among the roles that decide, only NoAccess counts.
 fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for node in path.nodes() {

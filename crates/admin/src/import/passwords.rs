@@ -58,7 +58,7 @@ impl<'f> Passwords<'f> {
         }
     }
 
-    /// The hash of the password that a new user gets here, or why there is none.
+    /// The hash of the password that a new user gets here, or why a new user gets no password.
     pub(super) fn offered(&self, user: &Userid) -> Result<&'f str, String> {
         let hash = self.usable(user)?;
         if self.was_given(user) {

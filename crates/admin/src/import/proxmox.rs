@@ -41,8 +41,8 @@ const OTHERS: [(&str, &str); 14] = [
 /// change, with two exceptions: an existing user without a password gets the password in `shadow.json`, if the user is certainly the same as in the
 /// source; and if the server follows the files, an existing realm without a description gets the comment of the source. A user with a second factor
 /// gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if
-/// they could give rights that they do not give in the source: to a user or token that possibly only has the same name, on a datastore that possibly
-/// only has the same name, or on users and datastores that are only on this server.
+/// they could give rights that they do not give in the source: to a user or token that is possibly not the same as in the source, on a datastore that
+/// is possibly not the same as in the source, or on users and datastores that are only on this server.
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts

@@ -36,8 +36,8 @@ pub struct NewApplicationCredential {
     pub rules: Vec<WantedRule>,
     /// When the credential expires, in microseconds since the epoch; 0 is never. The server rounds the time down to a full second.
     pub expires_micros: i64,
-    /// The creator, if a session of another application credential creates the new credential. The new credential is limited to the rights of the
-    /// creator, and is deleted together with the creator.
+    /// The creator: another application credential, if a session of that credential creates the new credential. Otherwise `None`. The new credential
+    /// is limited to the rights of the creator, and is deleted together with the creator.
     pub by: Option<CredentialId>,
     /// The description.
     pub comment: Option<String>,

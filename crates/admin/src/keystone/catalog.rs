@@ -99,8 +99,8 @@ impl StoredResource for Region {
                 return Err(Error::Invalid("a region cannot be in itself".to_owned()));
             }
             let row = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?;
-            // Two changes at the same time could put regions into each other, or one change could delete a parent of the other. Therefore the changes
-            // conflict, and the later change is built again on the result of the earlier change.
+            // Two changes at the same time could put two regions into each other, or one change could delete a region while the other change puts a
+            // region into it. Therefore the changes conflict, and the later change is built again on the result of the earlier change.
             claim(at.view, at.change, &parent, &row)?;
             above = row.parent;
         }

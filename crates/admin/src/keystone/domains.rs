@@ -61,7 +61,8 @@ pub struct DomainSummary {
     pub description: Option<String>,
 }
 
-/// Creates a domain. Unless an id is given, the domain `Default` gets the id `default` if it is free, and any other domain gets a random id.
+/// Creates a domain. If an id is given, the domain gets this id. If no id is given, the name is `Default`, and the id `default` is free, the domain
+/// gets the id `default`. In all other cases, the domain gets a random id.
 ///
 /// # Errors
 /// When the name or id is taken, the contents of a deleted domain with this id are still being deleted, or the facts cannot be changed.
@@ -80,7 +81,7 @@ pub fn add_domain(
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
-        // There may have been a domain with this id, and the deletion of its contents may still run in the background.
+        // Possibly a domain with this id was deleted, and its contents are still being deleted in the background.
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
@@ -138,7 +139,7 @@ pub fn remove_domain(ctx: &ChangeContext<'_>, name: &Realm) -> Result<At, Error>
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
         forget_domain(view, change, &id, &row)
     })?;
-    // The background work is done at once: it deletes the domain's own roles, and the role assignments on the domain.
+    // This call does the background work now: it deletes the domain's own roles, and the role assignments on the domain.
     super::leaving::sweep_all(ctx)?;
     Ok(at)
 }

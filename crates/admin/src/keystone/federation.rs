@@ -119,7 +119,7 @@ pub(super) fn forget_providers_of(
     Ok(())
 }
 
-/// Creates an identity provider. Unless a domain is given, the provider gets a new domain. The name of this domain is the id of the domain.
+/// Creates an identity provider. If no domain is given, the provider gets a new domain. The new domain has its own id as its name.
 ///
 /// # Errors
 /// When the id or a remote id is taken, the domain does not exist, the provider is invalid, or the facts cannot be changed.

@@ -266,15 +266,15 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record. Leaves the record out if it exists in this store. Also leaves it out if an earlier import added it and it was deleted here
-    /// since, unless the import restores deleted records.
+    /// Adds a record. If the record exists in this store, it is left out. If an earlier import added the record, and the record was deleted here
+    /// since, it is left out, too, unless this import restores deleted records.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {
             self.put_new(key, row);
             let in_list = key_of_record::<R>(key);
-            // Before this change is committed, another import may add the record, and the record may be deleted. Then the list of imports differs,
-            // and this change is built again.
+            // Possibly another import adds the record before this change is committed, and then the record is deleted. In this case, the list of
+            // imports differs, and this change is built again.
             let listed = self.view.get::<Extra>(&in_list)?;
             self.change.expect_unchanged(&in_list, listed.as_ref());
             self.list(&in_list, WHOLE);
@@ -399,9 +399,9 @@ impl Taking<'_, '_> {
         let name = self.full(Spell::User, &user.name, &user.domain)?;
         let known = self.view.get::<User>(id)?.filter(|known| known.password.is_none());
         if let (Some(known), Some(password)) = (known, &user.password) {
-            // This adds the user to the list of imports.
+            // This call adds the user to the list of imports.
             let _ = self.once::<User>(id)?;
-            // The password alone must not be enough here if it is not enough in the source.
+            // If the password alone is not enough to log in to the source, it must not be enough to log in here.
             let rules = self.view.get::<Profile>(id)?.unwrap_or_default().mfa_rules;
             if rules != user.profile.mfa_rules {
                 let why =

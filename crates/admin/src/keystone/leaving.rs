@@ -24,7 +24,7 @@ const AT_ONCE: usize = 256;
 /// About how many assignments [`sweep_role`] reads in one view.
 const LOOKED_THROUGH: usize = 20_000;
 
-/// Deletes some dependents of one deleted record; returns whether more may be left.
+/// Deletes some dependents of one deleted record. Returns `false` if no dependents were left. After `true`, more dependents are possibly left.
 ///
 /// # Errors
 /// When the facts cannot be changed.

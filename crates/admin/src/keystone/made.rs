@@ -11,7 +11,8 @@ use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Change, View};
 use std::collections::BTreeSet;
 
-/// Adds deletions to `change`: of each trust, EC2 key and application credential that this credential created, also through other credentials.
+/// Adds the deletion of records to `change`: each trust, EC2 key and application credential that this credential created, directly or through other
+/// credentials.
 pub(crate) fn forget_made(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
     let Some(owner) = view.get::<Credential>(id)?.map(|row| row.owner) else { return Ok(()) };
     if view.get::<Delegation>(id)?.is_none() {

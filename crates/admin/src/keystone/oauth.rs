@@ -130,7 +130,7 @@ pub fn create_request_token(
 /// approval. Returns the code `oauth_verifier`.
 ///
 /// # Errors
-/// When the request token does not exist or has expired, there is no role, the user does not have a role, or the facts cannot be changed.
+/// When the request token does not exist or has expired, `roles` is empty, the user does not have one of the roles, or the facts cannot be changed.
 pub fn approve_request_token(
     ctx: &ChangeContext<'_>,
     id: &RequestTokenId,

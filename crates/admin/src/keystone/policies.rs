@@ -95,9 +95,9 @@ fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> 
     }
 }
 
-/// The policy that applies to an endpoint. If the endpoint itself has a policy, this policy applies. If not, the policy of the service in the
-/// endpoint's region applies, or in the nearest region above that has a policy for the service. If no such region has a policy, the policy of the
-/// service applies.
+/// The policy that applies to an endpoint. If the endpoint itself has a policy, this policy applies. If not, the policy of the service in a region
+/// applies: in the endpoint's region or, if that region has no policy for the service, in the nearest region above it that has such a policy. If none
+/// of these regions has such a policy, the policy of the service applies.
 ///
 /// # Errors
 /// When the facts cannot be read.

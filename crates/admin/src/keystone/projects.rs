@@ -263,7 +263,7 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     }
 }
 
-/// The full name of a project, `NAME@DOMAIN`, or the id of a project that does not exist.
+/// The full name of a project, `NAME@DOMAIN`. If the project does not exist, the result is the id.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -278,7 +278,7 @@ pub(crate) fn full_name(view: &View<'_>, id: &ProjectId) -> Result<String, Error
     Ok(NameInDomain { name: row.name, domain: domain.name }.to_string())
 }
 
-/// Changes a project, in effect from the next request.
+/// Changes a project. The change is in effect from the next request on.
 ///
 /// # Errors
 /// When the project no longer exists, or the facts cannot be changed.

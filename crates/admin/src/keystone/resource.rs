@@ -78,7 +78,7 @@ pub(super) fn claim_region(view: &View<'_>, change: &mut Change, id: &RegionId) 
 }
 
 impl<R: StoredResource> Saving<'_, '_, R> {
-    /// Reserves the record's name, if it is free, and releases its former name.
+    /// Reserves the new name of the record, if the name is free, and releases the former name of the record.
     pub(super) fn take_name(
         &mut self,
         key: impl Fn(&R) -> NameKey,
@@ -193,7 +193,7 @@ pub(super) fn in_brackets(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" ({name})") }
 }
 
-/// Deletes a record, in effect from the next request. Dependent records may be deleted later, in the background.
+/// Deletes a record. The deletion is in effect from the next request on. Dependent records are possibly deleted later, in the background.
 ///
 /// # Errors
 /// When the record does not exist, its state does not allow the deletion, or the facts cannot be changed.

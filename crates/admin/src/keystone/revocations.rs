@@ -60,8 +60,8 @@ const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
 /// `expired_seconds` ago, so that services can no longer validate these tokens. The purge relies only on time that has certainly passed ([`Passed`]).
-/// So no mark that is still needed is deleted if the wall clock is temporarily ahead. Once the mark of a token may be deleted, the token counts as
-/// expired, even if the clock is set back.
+/// So even while the wall clock is ahead, the purge deletes no mark that is still needed. Once the mark of a token may be deleted, the token counts
+/// as expired, even if the clock is set back.
 ///
 /// The purge reads marks in the order of their ends, and stops at the first mark that is still needed. Only the first purge of a store reads all
 /// marks.
@@ -93,7 +93,7 @@ pub fn purge_revocations(ctx: &ChangeContext<'_>, expired_seconds: i64) -> Resul
     }
 }
 
-/// Records the purge time. If another purge has deleted more marks meanwhile, the record of these deletions is kept.
+/// Records the purge time. If another purge has deleted more marks meanwhile, the new record also covers these deletions.
 fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(), Error> {
     let row = view.get::<Revocation>(&Revoked::Passed)?;
     change.expect_unchanged(&Revoked::Passed, row.as_ref()).put_passed(passed.after(row.as_ref()));

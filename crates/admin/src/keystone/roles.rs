@@ -152,7 +152,7 @@ pub fn define_role(
 /// Makes a role imply another role.
 ///
 /// # Errors
-/// When one of the roles does not exist, the role may not imply the other role, or the facts cannot be changed.
+/// When one of the roles does not exist, the role is not allowed to imply the other role, or the facts cannot be changed.
 pub fn add_implication(ctx: &ChangeContext<'_>, role: &str, implied: &str) -> Result<At, Error> {
     let ((), at) = ctx.commit(&format!("role {role} implies {implied}"), |view, change| {
         let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
@@ -207,7 +207,7 @@ pub fn remove_named_role(ctx: &ChangeContext<'_>, name: &str) -> Result<At, Erro
 /// Makes a role imply another role, or removes the implication; returns whether that changed anything.
 ///
 /// # Errors
-/// When one of the roles does not exist, the role may not imply the other role, or the facts cannot be changed.
+/// When one of the roles does not exist, the role is not allowed to imply the other role, or the facts cannot be changed.
 pub fn set_implied(
     ctx: &ChangeContext<'_>,
     role: &RoleId,

@@ -102,9 +102,9 @@ pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
     Ok(())
 }
 
-/// Limits a redelegated trust to the trust `from` that it redelegates. If the new trust would lend more than `from`, the new trust is refused. If the
-/// new trust would end later than `from`, its end is moved to the end of `from`. The new trust counts as created by the application credential that
-/// created `from`.
+/// Limits the new trust `trust`, which redelegates the trust `from`. If the new trust would lend more than `from`, the new trust is refused. If the
+/// new trust would end later than `from`, it gets the end of `from`. The new trust counts as created by the application credential that created
+/// `from`.
 pub(super) fn redelegate(from: &Trust, trust: &mut Trust) -> Result<(), Error> {
     let is_less = from.redelegations > trust.redelegations
         && (from.trustor, from.project) == (trust.trustor, trust.project)

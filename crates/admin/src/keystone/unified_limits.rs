@@ -345,7 +345,7 @@ fn exceeds(limit: i32, bound: i32) -> bool {
     bound != UNLIMITED && (limit == UNLIMITED || limit > bound)
 }
 
-/// The limit of a project or domain for each resource that has one, by its registered limit.
+/// The limits of one project or domain, each under the id of its registered limit.
 type Values = BTreeMap<RegisteredLimitId, i32>;
 
 /// The limits that projects and domains will have after a change. The limits of each project or domain are read only once.
@@ -429,7 +429,7 @@ impl<'v, 'd> Known<'v, 'd> {
             let project = self.view.get::<Project>(id)?.ok_or_else(|| wrong("limit", "project_id", id))?;
             let domain = LimitOwner::Domain(project.domain);
             let parent = project.parent.map_or(domain, LimitOwner::Project);
-            // The limit of the domain is also checked if the parent is a project, because the default that counts for the parent may be larger than
+            // If the parent is a project, the limit of the domain is checked, too, because the default that counts for the parent can be larger than
             // the limit of the domain.
             for (above, why) in [
                 (

@@ -5,7 +5,7 @@ fn ace(kind: AceType, flags: u8, mask: u32, sid: Sid) -> Ace {
     Ace { kind, flags: AceFlags(flags), mask: AccessMask(mask), sid }
 }
 
-/// Reads the line that Samba packed for the tests in `ntacl.rs`, and reads lines from Windows.
+/// Reads the line from which Samba packed an ACL for the tests in `ntacl.rs`, and reads lines from Windows.
 #[test]
 fn lines_of_others() {
     let text =

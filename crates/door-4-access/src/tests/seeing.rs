@@ -178,9 +178,9 @@ fn each_principal_gets_its_own_ways() {
     }
 }
 
-/// The kernel watches the object, and reported no change. But the mode of the object is not part of its state, and an ACL that could not be read may
-/// be readable later. So the server reads the mode and the ACL each time if the object has no ACL, or if its ACL could not be read. It remembers an ACL
-/// that it read.
+/// The kernel watches the object, and reported no change. But the mode of the object is not part of its state, and an ACL that could not be read can
+/// become readable later. So the server reads the mode and the ACL each time if the object has no ACL, or if its ACL could not be read. It remembers
+/// an ACL that it read.
 #[test]
 fn what_a_state_does_not_tell_is_read_each_time() {
     let version = Some(Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes: 3 });

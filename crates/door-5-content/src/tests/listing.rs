@@ -104,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     assert_eq!(before.0, after.0);
 }
 
-/// Before a system call returns that changes an ACL or a name, the kernel reports the change.
+/// If a system call changes an ACL or a name, the kernel reports the change before the system call returns.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());

@@ -43,7 +43,7 @@ fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(Strin
     }
 }
 
-/// The names and inode numbers in a directory of few names, without waiting.
+/// The names and inode numbers in a directory. `None` if the directory has more than `at_most` names, or if the listing would have to wait.
 fn cached(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(String, u64)>> {
     let entries = listing(&scratch.node("d")).unwrap().all_cached(at_most, at).ready()?;
     let mut all: Vec<_> =

@@ -47,7 +47,7 @@ fn a_link_that_takes_a_directorys_place_never_leads_out() {
     assert!(read_inside + absent > 0);
 }
 
-/// The number of swaps; a campaign sets it with `ENFILADE_CAMPAIGN_N`.
+/// The number of swaps. For a long run of the tests, the environment variable `ENFILADE_CAMPAIGN_N` sets this number.
 fn swaps() -> usize {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SWAPS)
 }

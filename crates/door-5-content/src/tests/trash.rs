@@ -78,8 +78,7 @@ fn no_request_and_no_count_of_odd_names_finds_the_trash() {
     assert!(can_be_shown(b".enfilade-trash") && !can_be_shown(b".enfilade-other"));
 }
 
-/// Another user of the machine may have made the directory of the trash first, to read the files that users
-/// delete.
+/// Another user of the machine can make the directory of the trash before the server does, to read the files that users delete.
 #[test]
 fn a_directory_of_somebody_else_is_not_used() {
     let scratch = Scratch::new();

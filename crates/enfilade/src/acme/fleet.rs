@@ -15,18 +15,18 @@ use tokio::time::Instant;
 
 /// The interval at which the lease of an order is renewed.
 const RENEW: Duration = Duration::from_secs(3);
-/// How long an order waits for members that do not send its answers yet.
+/// The maximum time for which an order waits until all members can send the answers to its challenges.
 const ANSWERED_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long an order tries to store its certificate. The attempts end earlier if another member has taken the order.
 const STORE_MAX: Duration = Duration::from_secs(60);
-/// The maximum wait after a failure, with a reserve, in seconds.
+/// An upper limit for the wait after a failure, in seconds: the longest wait and a reserve.
 const WAIT_MAX: i64 = 7 * 3600;
 /// After another member obtained the certificate for other names or from another authority, this member orders no certificate for this many seconds,
 /// unless the operator asks for an attempt (SIGHUP). Otherwise members with different settings would order certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 
-/// The fleet, for orders of the certificate with this file name.
+/// What this member needs to order the certificate with the file name `name` for its fleet.
 pub(super) struct OfFleet {
     data: PathBuf,
     log: Log,
@@ -38,7 +38,7 @@ pub(super) struct OfFleet {
     directory: String,
 }
 
-/// The order of the certificate, which this member has.
+/// The order of the certificate. This member has the order.
 pub(super) struct Taken<'f> {
     fleet: &'f OfFleet,
     order: Order,
@@ -80,7 +80,7 @@ impl OfFleet {
         let Some(order) = self.log.take_order(&self.name).await? else { return Ok(None) };
         let failures = usize::try_from(last.failures).unwrap_or(usize::MAX);
         let taken = Taken { fleet: self, order, failures };
-        // Another member may have obtained the certificate immediately before.
+        // Perhaps another member obtained the certificate immediately before this member took the order. So the newest certificates are read.
         let mut held = Held::default();
         let got = self.certificates.get(&self.log, &mut held).await;
         let fault = held.faults.remove(&self.name);

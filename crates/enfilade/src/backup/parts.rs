@@ -34,8 +34,8 @@ impl Parts {
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
         }
-        // Files of Proxmox that this server does not follow. Without these files, a restored server would not warn any more that it checks no second
-        // factor.
+        // Files of Proxmox that this server does not follow. If these files were not in the backup, a restored server would not warn any more that it
+        // checks no second factor.
         for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
             let from = files.directory().join(name);
             match parts.file(data, &from, name, "the edited files") {

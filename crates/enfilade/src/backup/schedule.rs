@@ -100,7 +100,8 @@ impl Record {
     }
 
     /// Like [`Record::due`]. But if the file of the newest backup does not exist any more, this backup is lost. Then the next backup is due at most
-    /// [`AFTER_FAILURE`] seconds after the time of the lost backup, or after the pause that follows a failure, if that is later.
+    /// [`AFTER_FAILURE`] seconds after the time of the lost backup. If the pause that follows a failure ends later, the next backup is due at the end
+    /// of this pause.
     fn due_by_files(&self, every: i64, directory: Option<&Path>) -> i64 {
         self.due(self.newest_lost().map_or(every, |_| every.min(AFTER_FAILURE)), directory)
     }
@@ -197,8 +198,8 @@ pub(crate) fn directory(installation: &Installation) -> Option<PathBuf> {
     installation.config.backup.directory.clone().map(PathBuf::from)
 }
 
-/// Refuses to create a directory again that contained backups before. The directory may be on a disk that is not mounted now. Then the backups would
-/// fill the disk with the mount point.
+/// If the directory contained backups before and does not exist any more, refuses to create it again. Perhaps the directory is on a disk that is not
+/// mounted now. Then the backups would fill the disk that contains the mount point.
 fn refuse_vanished(record: &Record, directory: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         record.last_in(Some(directory)).is_none() || directory.exists(),

@@ -31,7 +31,7 @@ pub(crate) struct Served {
     tickets: Tickets,
 }
 
-/// The problems that exist now. The metrics show exactly these problems, whether a signal or a changed file revealed them.
+/// The problems that exist now. The metrics show exactly these problems. It does not matter whether a signal or a changed file revealed a problem.
 #[derive(Default)]
 struct Faults {
     /// The problem of each bad file, by its path.
@@ -425,8 +425,8 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     if shown.is_empty() { shown } else { format!(":{shown}") }
 }
 
-/// Describes which connections still work while the files cannot be read. A certificate without its key in memory can be served only while its file
-/// can be read.
+/// Describes which connections still work while the files cannot be read. If the key of a certificate is not in memory, the certificate can be served
+/// only while its file can be read.
 fn remaining(certificates: &Certificates, keeper: &Keeper) -> String {
     let on_disk = certificates.files().filter(|file| !keeper.memo.can_serve(file, &keeper.digest));
     let is_lost = |path: &str| keeper.files.is_usable(Path::new(path)).is_err();

@@ -137,7 +137,7 @@ fn set(
     Ok(())
 }
 
-/// The lines of an ACL. They are the arguments. Without arguments, they are the lines of standard input.
+/// The lines of an ACL: the arguments, or, if there are no arguments, the lines of standard input.
 fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
     if !lines.is_empty() {
         return Ok(lines);

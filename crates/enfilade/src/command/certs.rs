@@ -187,8 +187,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // The server may choose this certificate only because a bad file is unusable now. If the list was refused, the error already contained the bad
-    // files.
+    // Perhaps the server chooses this certificate only because a bad file is unusable now. If the list was refused, the error already contained the
+    // bad files.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that loaded this file earlier may still send the earlier certificate"
@@ -292,7 +292,7 @@ fn leaf_of(files: &CertificateFiles, file: &Path) -> anyhow::Result<Leaf> {
         .context("the certificate file was removed while the command was running; run the command again")??)
 }
 
-/// The path of the bundle with this file name. The server must be able to read a bundle with this name in the directory of certificates.
+/// The path of the bundle with this file name. Refuses a name if a server would not read a file with this name in the directory of certificates.
 fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     let directory = directory_of(files)?;
@@ -313,7 +313,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
     }
 }
 
-/// The lines of a crt-list about a name; empty without a crt-list.
+/// The lines of a crt-list about a name; empty if there is no crt-list.
 #[derive(Default)]
 struct OfLines {
     /// The line by which the name is served: the name of the list, the number of the line, and its text.

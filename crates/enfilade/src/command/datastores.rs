@@ -300,8 +300,8 @@ fn place(said: &Path) -> anyhow::Result<(String, String)> {
     Ok((path, from.unwrap_or_default() + &needs.unwrap_or_default()))
 }
 
-/// Waits until all writes that began before the datastore was closed have ended. `closed` is the revision of the facts at which it was closed. If
-/// `reads_go_on` is not set, also waits until all reads have ended, and until no server has a file of the datastore open.
+/// Waits until all writes that began before the datastore was closed have ended. `closed` is the revision of the facts at which the datastore was
+/// closed. If `reads_go_on` is not set, also waits until all reads have ended, and until no server has a file of the datastore open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {

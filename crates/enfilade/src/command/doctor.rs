@@ -1,4 +1,5 @@
-//! `enfilade doctor`: makes all checks that are possible without serving. Each result is one line. If there is a problem, the line says what to do.
+//! `enfilade doctor`: makes all checks that are possible in a process that serves no requests. Each result is one line. If there is a problem, the
+//! line says what to do.
 
 mod cloud;
 mod datastores;
@@ -114,8 +115,8 @@ fn tell(findings: &[Finding], json: bool) {
     output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Whether a server can start with the configuration. `certificates` contains the findings about its certificates. `enfilade config check` makes
-/// these checks, and others.
+/// Whether a server can start with the configuration. `certificates` contains the findings about the certificates of the configuration. `enfilade
+/// config check` makes these checks, and others.
 fn configuration(installation: &Installation, certificates: &[Finding]) -> Finding {
     let what = "configuration";
     let Installation { data, config, had_config_file, .. } = installation;

@@ -123,8 +123,8 @@ fn judge_certificate(home: &Home, explanation: &mut Explanation) {
     }
 }
 
-/// Advice if an entry on the path is never served, such as a link, or is a file although the path continues below it. A client gets the same answer
-/// as for an absent object, but the operator may know which entry exists.
+/// Advice if an entry on the path is never served (for example a link), or if an entry is a file and the path continues below this file. A client
+/// gets the same answer as for an absent object, but the operator may know which entry exists.
 fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
     let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
     let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };

@@ -290,8 +290,8 @@ fn put_in_place(
     Ok(())
 }
 
-/// Opens the store for a restore that overwrites the store. Returns `None` if the store is to be moved aside: with `--set-aside`, or with `--force`
-/// if the store is damaged, was rolled back or was replaced.
+/// Opens the store for a restore that overwrites the store. Returns `None` if the store is to be moved aside: if `--set-aside` is given, or if
+/// `--force` is given and the store is damaged, was rolled back or was replaced.
 fn open_to_overwrite(
     installation: &Installation,
     Consent { force, set_aside, .. }: Consent,

@@ -22,14 +22,14 @@ pub(super) use join::join;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The pause while a command waits until proofs have ended.
+/// The pause between two checks while a command waits until proofs have ended.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> anyhow::Result<()> {
     match command {
         Fleet::Init => init(installation, json),
         Fleet::Invite { name, file } => join::invite(installation, name.as_str(), &file, json),
-        // This command has run already, before the program looks for a data directory, because the command makes the data directory.
+        // This command was run earlier: before the program looked for a data directory, because the command makes the data directory.
         Fleet::Join { .. } => Ok(()),
         Fleet::Status => status(installation, json),
         Fleet::Upgrade => upgrade(installation, json),
@@ -40,7 +40,7 @@ pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> an
     }
 }
 
-/// The store of this machine, which is a member.
+/// The store of this machine. Fails if this machine is not a member.
 fn member(installation: &Installation) -> anyhow::Result<Lmdb> {
     let lmdb = open(installation)?;
     ensure!(
@@ -187,7 +187,7 @@ fn upgrade(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line for each server of a member, or one line for a member without a server.
+/// One line for each server of a member. If the member has no server, one line for the member.
 fn rows(head: Head, member: &Member, here: &str) -> Vec<Vec<String>> {
     let name =
         if member.name == here { format!("{} (this machine)", member.name) } else { member.name.clone() };
@@ -292,7 +292,8 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
-        // Now no member commits changes of edited files. But the member `before` may still serve the datastores until its last proof has ended.
+        // Now no member commits changes of edited files. But it is possible that the member `before` serves the datastores until its last proof has
+        // ended.
         let (began, wait) = (clock::now().tick_millis, (delta + delta / 10).as_millis());
         while u128::from(clock::now().tick_millis.saturating_sub(began)) < wait {
             std::thread::park_timeout(LOOK);

@@ -1,9 +1,9 @@
-//! `enfilade integrate`: complete configurations for proxies of another make. The texts are templates in the folder `integrate`.
+//! `enfilade integrate`: complete configurations for proxies such as nginx and HAProxy. The texts are templates in the folder `integrate`.
 //!
-//! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:` and `@plain:`: only if the proxy listens with TLS, or
-//! without TLS. `@strip:`: only if the application gets no credentials. `@http:` and `@grpc:`: only if the proxy asks over HTTP, or over gRPC.
-//! `@bind:`: only if the proxy listens on one address of the machine. `@files:` and `@upstream:`: only if the proxy serves the files of a datastore
-//! itself, or passes requests on.
+//! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:`: only if the proxy listens with TLS. `@plain:`: only if
+//! it listens without TLS. `@strip:`: only if the application gets no credentials. `@http:`: only if the proxy asks over HTTP. `@grpc:`: only if it
+//! asks over gRPC. `@bind:`: only if the proxy listens on one address of the machine. `@files:`: only if the proxy serves the files of a datastore
+//! itself. `@upstream:`: only if it passes requests on.
 
 mod enable;
 
@@ -82,7 +82,7 @@ fn name_of(product: Product) -> String {
 }
 
 fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) -> anyhow::Result<()> {
-    // Nothing is written if one of the files may not be replaced.
+    // If one of the files must not be replaced, no file is written.
     for (file, text) in files {
         let path = directory.join(file);
         let is_other = std::fs::read(&path).is_ok_and(|there| there != text.as_bytes());
@@ -100,7 +100,7 @@ fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) 
     Ok(())
 }
 
-/// The application that the operator named. Without a name, the only application.
+/// The application that the operator named. If the operator named none, the only application.
 fn chosen(home: &Home, name: Option<&ApplicationName>) -> anyhow::Result<(ApplicationName, Application)> {
     if let Some(name) = name {
         return Ok((name.clone(), enfilade_admin::show_application(home.source(), name)?));

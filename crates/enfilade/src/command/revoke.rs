@@ -109,8 +109,8 @@ struct Subject {
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again after everything was deleted. Empty for a domain or project: the report says how to refuse new
-    /// sessions instead.
+    /// The command that lets a user log in again after everything was deleted. Empty for a domain or project: then the report says how to refuse new
+    /// sessions, and names no such command.
     again: String,
 }
 

@@ -253,7 +253,7 @@ fn ways_before(home: &Home, owner: &Userid) -> anyhow::Result<Vec<Way>> {
     Ok(ways)
 }
 
-/// The credentials and trusts that a change of an application credential deleted, because they were created with it.
+/// The credentials and trusts that a change of an application credential deleted, because they were created with this credential.
 fn deleted_with(home: &Home, token: &Authid, before: Vec<Way>) -> anyhow::Result<Vec<String>> {
     let after = ways_before(home, &token.user)?;
     let is_gone = |way: &Way| after.iter().all(|left| (left.kind, &left.name) != (way.kind, &way.name));

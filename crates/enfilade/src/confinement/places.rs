@@ -163,8 +163,8 @@ impl Places {
             rules = rules.handle_access(AccessNet::ConnectTcp)?;
         }
         rules = rules.scope(Scope::Signal)?;
-        // Only older service managers receive the messages of their services on an abstract socket (its name begins with `@`). The rule would forbid
-        // this socket.
+        // Only older service managers receive the messages of their services on an abstract socket (its name begins with `@`). For such a socket, the
+        // next rule is left out, because the rule would forbid the socket.
         if !std::env::var("NOTIFY_SOCKET").is_ok_and(|socket| socket.starts_with('@')) {
             rules = rules.scope(Scope::AbstractUnixSocket)?;
         }

@@ -14,7 +14,7 @@ macro_rules! calls {
     };
 }
 
-/// Calls that a server makes, or that the C library may make for the server.
+/// Calls that a server makes, or that the C library can make for the server.
 const ALLOWED: &[libc::c_long] = calls! {
     // Memory, threads and time.
     SYS_brk SYS_exit SYS_exit_group SYS_futex SYS_futex_waitv SYS_get_robust_list SYS_getcpu SYS_gettid SYS_madvise SYS_membarrier SYS_mincore

@@ -43,7 +43,7 @@ const EXPECTED: &str = "ADDRESS:PORT, HOST:PORT, or :PORT for all addresses of t
 const EXPECTED_PLAIN: &str = "ADDRESS:PORT, HOST:PORT, :PORT for all addresses of the machine, or unix:/PATH for a Unix socket; several as a list, or separated by commas";
 
 impl<const UNIX: bool> Addresses<UNIX> {
-    /// The values, as the reference describes them.
+    /// The description of the accepted values, for the reference.
     pub(crate) const EXPECTED: &str = if UNIX { EXPECTED_PLAIN } else { EXPECTED };
 
     fn of(texts: impl Iterator<Item = String>) -> Result<Self, String> {

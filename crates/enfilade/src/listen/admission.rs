@@ -126,8 +126,8 @@ impl Share {
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
-    /// Waits for a slot, in order of arrival. During the wait, this function may end another connection from the same address. It chooses the
-    /// connection without progress for the longest time, if that time is at least [`PATIENCE`].
+    /// Waits for a slot, in order of arrival. During the wait, this function can end another connection from the same address: the connection that
+    /// has made no progress for the longest time, if that time is at least [`PATIENCE`].
     async fn slot(self, client: Arc<ClientProgress>) -> Option<Slot> {
         let slots = Arc::clone(&self.slots);
         let turn = slots.acquire_owned();

@@ -226,7 +226,8 @@ pub(crate) async fn tls(
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
                 shown.map(|shown| CertificateAsk { fingerprint: enfilade_tls::fingerprint_of(shown) });
-            // For the host of a request, the certificates at the time of the request count, and not the certificates at the time of the handshake.
+            // The policy for the host of a request comes from the certificates at the time of the request, not from those at the time of the
+            // handshake.
             let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
             let connection = Connection {
                 peer,

@@ -277,7 +277,7 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // Another parser reads a request after the empty line. The library reads further trailers.
+            // Another parser takes the bytes after the empty line for a request. The library takes these bytes for further trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {

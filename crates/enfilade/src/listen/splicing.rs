@@ -79,14 +79,14 @@ impl Splicing {
     }
 }
 
-/// Sends at most `at_most` bytes. Returns the number of sent bytes, and whether the client was fast. Waits for the disk, and for the socket at most
-/// [`FAST`].
+/// Sends at most `at_most` bytes. Returns the number of sent bytes, and whether the client was fast. Waits for the disk without a time limit, and for
+/// the socket for at most [`FAST`] in total.
 fn send(splices: &Splices, socket: &OwnedFd, at_most: usize) -> io::Result<(usize, bool)> {
     let (mut sent, mut left) = (0, FAST);
     while sent < at_most {
         match splices.send(socket.as_fd(), at_most - sent) {
             Ok(Sent::Bytes(count)) => sent += count,
-            // An error after some bytes were sent is returned by the next call.
+            // If an error occurs after some bytes were sent, the next call returns the error.
             Ok(Sent::Empty) => match splices.fill() {
                 Err(why) if sent == 0 => return Err(why),
                 Err(_) => break,

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The kinds of a span: within this process, and a request that this process answers.
+/// The kinds of a span: `INTERNAL` is work within this process, and `SERVER` is a request that this process answers.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 /// The status of a span that failed.
 const ERROR: u8 = 2;
-/// The flag of a span with a parent span: whether it is known that another process has the parent span, and that another process has it.
+/// The two flags of a span with a parent span: it is known whether the parent span is in another process, and it is in another process.
 const REMOTE_PARENT: u32 = 0x300;
 /// The flag of a span that belongs to an exported trace (W3C Trace Context §3.2.2.5).
 const SAMPLED: u32 = 1;
@@ -84,7 +84,8 @@ fn of_request(ended: &RequestSpans) -> Span<'_> {
 fn of_door<'e>(ended: &'e RequestSpans, span: &DoorSpan) -> Span<'e> {
     let event = &ended.event;
     let is_refusal = event.door == span.door.name();
-    // Of the work of door 5, only the opening of the datastore is counted. Its span lasts until the end of the request.
+    // Of the work of door 5, only the opening of the datastore is measured, so these two attributes are left out. The span of door 5 lasts until the
+    // end of the request.
     let is_counted = span.door != Door::Content;
     let busy = u64::try_from(span.busy.as_nanos()).unwrap_or(u64::MAX);
     let attributes = [
@@ -107,7 +108,7 @@ fn of_door<'e>(ended: &'e RequestSpans, span: &DoorSpan) -> Span<'e> {
     }
 }
 
-/// The attributes of a request. The names without `enfilade` are of the semantic conventions of OpenTelemetry.
+/// The attributes of a request. The names that do not begin with `enfilade` come from the semantic conventions of OpenTelemetry.
 fn attributes(event: &Event) -> [Option<Value>; 16] {
     let id = event.id.to_string();
     let client = event

@@ -237,7 +237,7 @@ fn recovery(codes: &[Secret]) -> Markup {
 /// Makes new recovery codes. The password and a code are needed. Returns the page with the new codes.
 pub(super) async fn renew(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let passcode = proven(click).await?;
-    // Each renewal is a change of the facts. So their number is limited.
+    // Each renewal changes the facts. So the number of renewals in a minute is limited.
     click.faces.house().count_code(&click.visit.principal().user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
     let renewed = click.change(permit, move |ctx| {

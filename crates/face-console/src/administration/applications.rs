@@ -1,4 +1,4 @@
-//! Applications behind a proxy, which asks this server for decisions.
+//! The page of applications. A proxy in front of the applications asks this server for decisions.
 
 use super::may_see;
 use crate::click::{Click, Trouble, said};

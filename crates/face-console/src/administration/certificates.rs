@@ -11,7 +11,7 @@ use enfilade_faces::{
 use enfilade_facts::vocabulary::shell_word;
 use maud::{Markup, html};
 
-/// The number of certificates on a page. The server reads the names of each from its file.
+/// The number of certificates on a page. For the names in the certificates, the server reads the file of each certificate on the page.
 const ROWS: usize = 50;
 /// The maximum number of names that a row shows.
 const NAMES_SHOWN: usize = 5;

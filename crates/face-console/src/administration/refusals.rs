@@ -86,7 +86,7 @@ fn summary(counts: &BTreeMap<(&'static str, &'static str), u64>) -> Markup {
     }
 }
 
-/// What the user may see of refusals.
+/// Decides which texts of a refusal the user is permitted to see.
 struct Sight {
     /// Whether the user can give themselves every right: `Permissions.Modify` on `/`.
     all: bool,

@@ -72,7 +72,7 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
 enum Told {
     /// The message with this key.
     Done(&'static str),
-    /// The message about items in the trash, with their names, separated by dots.
+    /// The message about items in the trash. The text contains the names of the items, separated by dots.
     Trashed(String),
 }
 

@@ -33,7 +33,7 @@ fn end(mut click: Click<'_>, outcome: Result<StatusCode, Failure>, aim: Aim) -> 
     answer
 }
 
-/// Stores a file. With `If-None-Match: *`, an existing file is not replaced.
+/// Stores a file. If the request has the header `If-None-Match: *`, an existing file is not replaced.
 pub(crate) async fn put(click: Click<'_>, place: Place, body: Received) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();

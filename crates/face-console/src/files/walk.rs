@@ -27,8 +27,8 @@ impl Walk {
         Walk { listing, at, is_open: true, folders: VecDeque::new(), waiting_bytes: 0, is_cut: false }
     }
 
-    /// The next entries with their paths; `None` at the end. The result may be empty before the end. So the caller can stop at a limit, even if the
-    /// user may see no entry.
+    /// The next entries with their paths; `None` at the end. The result can be empty before the end. So the caller can stop at a limit even if no
+    /// entry is visible to the user.
     ///
     /// # Errors
     /// When the user may no longer list the datastore.

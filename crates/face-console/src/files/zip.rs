@@ -13,7 +13,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Entry, Listing, NodeKind, Refusal, Turn, Visit};
 use tokio::sync::mpsc;
 
-/// The maximum memory for the archive's directory, in bytes. This is enough for some 80,000 files. The directory is sent after the last file.
+/// The maximum memory for the archive's directory, in bytes. This is enough for about 80,000 files. The directory is sent after the last file.
 const DIRECTORY_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
@@ -106,7 +106,7 @@ impl Packing {
             if walk.is_cut {
                 return Err(self.too_large());
             }
-            // The client may have disconnected while there was nothing to send.
+            // It is possible that the client disconnected while there was nothing to send.
             if self.sender.is_closed() {
                 return Err(CutShort);
             }
@@ -132,7 +132,8 @@ impl Packing {
         });
         let reading = match reading.await {
             Ok(reading) => reading,
-            // The user may see the file but may not read it, or the file was removed after its name was read. The archive leaves out the file.
+            // The user is permitted to see the file but not to read it, or the file was removed after its name was read. The archive leaves out the
+            // file.
             Err(Failure::Refused(Refusal::Access(_) | Refusal::Content(_))) => return Ok(()),
             Err(failure) => {
                 self.trace.failed(&failure);

@@ -78,7 +78,7 @@ pub(super) fn plain(failure: &Failure, trace: Trace) -> Answer {
         *answer.status_mut() = StatusCode::NOT_FOUND;
         *answer.body_mut() = Body::from("nothing can be uploaded here\n");
     }
-    // The text of the failure has the quota of the datastore and the used bytes.
+    // The text of the failure contains the quota of the datastore and the used bytes. A guest must not see these numbers, so the text is replaced.
     if answer.status() == StatusCode::INSUFFICIENT_STORAGE {
         *answer.body_mut() = Body::from("the file is larger than the link allows, or no space is left\n");
     }

@@ -57,7 +57,7 @@ async fn store(guest: &mut Guest<'_>, body: Received) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins an upload, unless the name is taken.
+/// Begins an upload. If the name is taken, returns an error.
 fn begun(
     visit: Visit,
     datastore: &DatastoreName,

@@ -1,4 +1,4 @@
-//! The OpenAPI document that is generated from the table. A test compares the stored document with the table. With `UPDATE_EXPECT=1` the test
+//! The OpenAPI document that is generated from the table. A test compares the stored document with the table. If `UPDATE_EXPECT=1` is set, the test
 //! replaces the stored document.
 
 use super::super::resource::Resource as _;

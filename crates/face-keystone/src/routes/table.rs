@@ -26,8 +26,8 @@ const fn session(
     V3Route { method, path, need: V3Need::Session, call, rule, says }
 }
 
-/// The five calls of a kind of resource. With `under`, the path of the kind begins with the path of its extension. With `batch`, one request can
-/// create several resources.
+/// The five calls of a kind of resource. If `under` is given, the path of the kind begins with the path of its extension. If `batch` is given, one
+/// request can create several resources.
 macro_rules! resource {
     ($kind:ty, $one:literal, $many:literal) => {
         resource!(@ $kind, "", $one, $many, $one)

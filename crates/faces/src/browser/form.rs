@@ -60,7 +60,7 @@ fn code_fields(user: &str, receipt: &str, passkeys: Option<&OfferedPasskeys>) ->
     }
 }
 
-/// The fields of a passkey, which the script fills. The button is hidden without a script.
+/// The fields of a passkey, which the script fills. The button is hidden until the script shows it.
 fn passkey_fields(challenge: &str, ids: &[String]) -> Markup {
     html! {
         @for name in ["passkey", "client-data", "authenticator-data", "signature"] {

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Attempt {
 }
 
 /// Checks the fields of a form: the password or a receipt for the password, and the code or the passkey if the form contains one. `origin` is the
-/// header `Origin`, after its check; without it, no passkey is accepted.
+/// header `Origin`, after its check. If there is no `origin`, no passkey is accepted.
 ///
 /// # Errors
 /// The refusal of door 2, or the failure to store the use of the code. [`why_not`] returns the sentence for the person.

@@ -8,7 +8,7 @@ use super::{
 /// The state of a member of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FleetState {
-    /// The age of the present proof, in milliseconds: the time since this server asked etcd for the newest change. `None` without a proof.
+    /// The age of the present proof, in milliseconds: the time since this server asked etcd for the newest change. `None` if there is no proof.
     pub proof_millis: Option<u64>,
     /// The number of changes that are not applied yet.
     pub behind: u64,

@@ -1,5 +1,5 @@
-//! The bytes in which a change is sent to another machine. The decoded change makes the same writes as the original change, if both machines have the
-//! same records before the change.
+//! Encodes a change as bytes, so that it can be sent to another machine, and decodes these bytes. The decoded change makes the same writes as the
+//! original change, if both machines have the same records before the change.
 //!
 //! ```text
 //! who | what | unix seconds | request | requester | expectations | writes | marks | horizon

@@ -60,7 +60,8 @@ impl<V> Drop for Entry<V> {
 /// A set is one cache line: its tags, and the pointers to its entries.
 #[repr(align(64))]
 struct Set<V> {
-    /// The high half of each entry's key, so that a lookup reads only the matching entry. A tag is a hint: the key in the entry decides.
+    /// The high half of each entry's key, so that a lookup reads only the matching entry. Two keys can have the same tag, so the lookup also compares
+    /// the key in the entry.
     tags: [AtomicU64; WAYS],
     entries: [ArcSwapOption<Entry<V>>; WAYS],
 }
@@ -80,8 +81,8 @@ pub struct Memo<V> {
 impl<V: Weigh> Memo<V> {
     /// A memo of at most `bytes`, including the heap memory of the results.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // There are as many sets as entries fit into the memory, and each set has room for four entries. So a set is seldom full. A set is small
-        // compared with an entry.
+        // There is about one set for each entry that fits into the memory, and each set has room for four entries. So a set is seldom full. A set is
+        // small compared with an entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
         let bytes_max = bytes.saturating_sub(sets * set_bytes::<V>());
         let set = || Set::<V> {

@@ -86,7 +86,7 @@ impl<V: Word> WordMemo<V> {
     }
 }
 
-/// An atomic word: of the machine, or of a model checker in tests.
+/// An atomic word. In tests, it can also be the atomic word of a model checker.
 trait Atomic {
     fn new(word: u64) -> Self;
     fn load(&self) -> u64;

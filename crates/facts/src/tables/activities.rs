@@ -1,4 +1,4 @@
-//! When users last logged in, and until when they are locked.
+//! The time when each user last logged in, and the time until which the user is locked.
 
 use super::{Row, Table};
 use crate::codec::{Reader, Writer};
@@ -13,7 +13,7 @@ const DAY: i64 = 86_400;
 pub struct Activity {
     /// The day of the last login, counted from the epoch; 0 if unknown.
     pub active_on: i64,
-    /// When the user becomes inactive without a further login, in seconds since the epoch; 0 means never.
+    /// When the user becomes inactive if the user does not log in again, in seconds since the epoch; 0 means never.
     pub inactive_from: i64,
     /// The second in which the lock ends; 0 means that the user was not locked.
     pub locked_until: i64,

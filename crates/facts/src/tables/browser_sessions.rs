@@ -83,8 +83,8 @@ impl super::Key for BrowserSessionId {
     }
 }
 
-/// The name that stands for the console where a record has the name of an application. No application can get this name. An older program, which does
-/// not know the console, reads such a record as a session of an application that does not exist.
+/// A record of a session at the console contains this name in place of the name of an application. No application can get this name. An older
+/// program, which does not know the console, reads such a record as a session of an application that does not exist.
 pub const CONSOLE: &str = "enfilade-console";
 
 /// The requests for which a browser can use a session.

@@ -13,7 +13,7 @@
 //! session must stay ended. So when a record leaves the set, another record that remains in the set gets a mark:
 //! - When a user or group is removed from a group, the mark is on the removed user or group.
 //! - When a group is deleted, each member gets a mark.
-//! - When a role is taken from a user or group, the mark is on that user or group together with the scope.
+//! - When a role is taken from a user or group, the mark is on the pair of this user or group and the scope.
 //! - When a role no longer implies another role, the mark is on the role that implied it.
 //! - When a role is deleted, each grantee that had it and each role that implied it gets a mark.
 //!

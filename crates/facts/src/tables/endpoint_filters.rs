@@ -1,4 +1,5 @@
-//! Endpoint filters: which endpoints the catalog of a project contains. Without a filter the catalog contains all endpoints.
+//! Endpoint filters: which endpoints the catalog of a project contains. If the filters of a project select no endpoint, the catalog contains all
+//! endpoints.
 
 use super::{Endpoint, EndpointFilterKey, Interface, RegionId, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -31,7 +32,7 @@ impl From<Option<RegionId>> for GroupRegion {
     }
 }
 
-/// The properties that an endpoint of a group has. A property that is `None` may have any value.
+/// The properties that an endpoint of a group has. If a property is `None`, an endpoint with any value of this property can belong to the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFilters {
     /// The service.

@@ -77,7 +77,7 @@ pub struct Password {
     pub hash: String,
     /// When the password was set, in seconds since the epoch; 0 if unknown.
     pub set_at: i64,
-    /// When the password expires, in seconds since the epoch; 0 means never. With an expired password, the user can only choose another password.
+    /// When the password expires, in seconds since the epoch; 0 means never. The user can use an expired password only to choose another password.
     pub until: i64,
     /// Whether another person chose the password for the user.
     pub is_given: bool,

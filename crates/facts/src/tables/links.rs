@@ -54,7 +54,7 @@ pub struct Link {
     pub uses: Option<u32>,
 }
 
-/// The text leaves out the digest of the secret and the hash of the password.
+/// The text for debugging contains neither the digest of the secret nor the hash of the password.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("place", &self.place).field("uses", &self.uses).finish_non_exhaustive()

@@ -109,7 +109,7 @@ impl Ends for Consumer {
     }
 }
 
-/// A consumer's request for roles on a project. A user may approve the request.
+/// A consumer's request for roles on a project. A user can approve the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestToken {
     /// The consumer.

@@ -96,7 +96,7 @@ impl ReverseKey {
         [&[BLOB], user.bytes()].concat()
     }
 
-    /// The prefix of the keys for the trusts by or for a user.
+    /// The prefix of the keys for the trusts in which a user is the trustor or the trustee.
     pub fn trusts_of(user: &UserId) -> Vec<u8> {
         [&[TRUSTS], user.bytes()].concat()
     }
@@ -132,7 +132,7 @@ impl ReverseKey {
         [&[LIMIT_FROM], id.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the keys for the projects with an endpoint, or a group of endpoints, in their catalog.
+    /// The prefix of the keys for the projects that have this endpoint, or this group of endpoints, in their catalog.
     pub fn selecting(selected: &Selected) -> Vec<u8> {
         [&[SELECTED], selected.to_bytes().as_slice()].concat()
     }
@@ -170,8 +170,8 @@ impl ReverseKey {
 
     /// The length of the key prefix that the records of one group share.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        // A lookup reads all records of one tally, so one tally must count few records. A scope may have many grantees, but each grantee has few roles
-        // on the scope. So one tally counts the roles of one grantee on one scope.
+        // A lookup reads all records that one tally counts, so one tally must count few records. A scope can have many grantees, but each grantee has
+        // few roles on the scope. So one tally counts the roles of one grantee on one scope.
         prefix_bytes(key, |from| match from.u8()? {
             GRANTED => GrantScope::read(from).and(Grantee::read(from)),
             _ => None,

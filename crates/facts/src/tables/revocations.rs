@@ -39,7 +39,7 @@ pub enum Revoked {
     Role(RoleId),
     /// A subject that is stored as a digest. [`Revoked::roles_on`] and [`Revoked::groups_of`] define such subjects.
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// A stored time, not a revocation: the last second in which a session may have been issued ([`Horizon`](crate::Horizon)).
+    /// A stored time, not a revocation: the latest issue time that a session can have at present ([`Horizon`](crate::Horizon)).
     Horizon,
     /// A stored time, not a revocation: the purge time ([`Passed`](crate::Passed)).
     Passed,
@@ -63,9 +63,9 @@ impl Revoked {
         Revoked::Link(digest_of(&[kind], key))
     }
 
-    /// Whether a revocation of the subject is final, independent of the clocks. This is true for a token, a chain, a trust, an OAuth consumer and an
-    /// OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new secret of an EC2 key have the
-    /// chain of the key, so door 2 compares the sessions of EC2 keys with the second of a mark on the chain.
+    /// Whether a mark on the subject ends all sessions of the subject, at any second of issue. This is true for a token, a chain, a trust, an OAuth
+    /// consumer and an OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new secret of an
+    /// EC2 key have the chain of the key, so door 2 compares the sessions of EC2 keys with the second of a mark on the chain.
     pub fn is_timeless(&self) -> bool {
         use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
         matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))

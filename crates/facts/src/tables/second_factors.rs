@@ -77,7 +77,7 @@ pub struct Passkey {
     pub used_at: i64,
     /// The last signature counter of the authenticator; 0 if the authenticator has no counter.
     pub counter: u32,
-    /// The challenges that were answered with this passkey. An answer to one of them is refused, so each answer counts once.
+    /// The challenges that were answered with this passkey. A second answer to one of these challenges is refused, so each answer counts once.
     pub answered: Vec<AnsweredChallenge>,
 }
 

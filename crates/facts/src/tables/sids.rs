@@ -32,7 +32,7 @@ impl SidSpace {
     /// The first relative id that a store issues.
     pub const FIRST_RID: u32 = 1000;
 
-    /// Returns the next SID of the store, and the record to store once that SID is issued. Returns `None` if no relative id is left.
+    /// Returns the next SID of the store, and the record to store when that SID is issued. Returns `None` if no relative id is left.
     ///
     /// The SID depends on the id of the store, and a restored backup has another id. So a SID that was issued after the backup, and that ACLs of
     /// files may still contain, is never issued again.

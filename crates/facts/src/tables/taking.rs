@@ -10,9 +10,9 @@ use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
-/// record does not exist. A new record counts as giving a right, except for a NoAccess that also counts below its path, and the records of
-/// `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record gives no right, except for NoAccess and
-/// the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
+/// record does not exist. A new record counts as giving a right. Exceptions: a NoAccess that also counts below its path, and the records of
+/// `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record counts as giving no right. Exceptions:
+/// the deletion of NoAccess, and of the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;

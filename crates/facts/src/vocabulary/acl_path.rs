@@ -14,13 +14,13 @@ const OTHER_TREES: [&str; 4] = ["access", "remote", "system", "tape"];
 pub struct RolePath(String);
 
 impl RolePath {
-    /// The path of a file or directory in a datastore. It may be longer than any path on which a role can be assigned.
+    /// The path of a file or directory in a datastore. It can be longer than any path on which a role can be assigned.
     pub fn of(datastore: &DatastoreName, path: &StorePath) -> Self {
         let separator = if path.is_root() { "" } else { "/" };
         RolePath(format!("/datastore/{datastore}{separator}{}", path.as_str()))
     }
 
-    /// The path of a URL of an application. It may be longer than any path on which a role can be assigned.
+    /// The path of a URL of an application. It can be longer than any path on which a role can be assigned.
     pub fn of_application(application: &ApplicationName, path: &StorePath) -> Self {
         let separator = if path.is_root() { "" } else { "/" };
         // Every decision builds such a path. `concat` is faster than format arguments.

@@ -38,12 +38,13 @@ pub fn to_rfc3339(unix_seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The seconds of RFC 3339 text, with or without a fraction of a second (which is cut off), and with `Z` or nothing at the end.
+/// Converts RFC 3339 text to seconds. The text can contain a fraction of a second, which is cut off. The `Z` at the end can be missing; no other time
+/// zone is accepted.
 pub fn from_rfc3339(text: &str) -> Option<i64> {
     micros_from_rfc3339(text).map(|micros| micros.div_euclid(MICROS_PER_SECOND))
 }
 
-/// The microseconds of RFC 3339 text, in the forms that [`from_rfc3339`] accepts. Further decimals are cut off.
+/// Converts RFC 3339 text to microseconds, in the forms that [`from_rfc3339`] accepts. Further decimals are cut off.
 pub fn micros_from_rfc3339(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -145,7 +146,7 @@ mod tests {
             let (year, month, day) = date_of(days);
             assert_eq!(days_of(year, month, day), Some(days), "{year}-{month}-{day}");
         }
-        // Certificates may have a day that its month does not have.
+        // A certificate can contain a day that the month does not have.
         assert_eq!(days_of(2026, 2, 31), days_of(2026, 3, 3));
         assert_eq!(days_of(1970, 1, 0), Some(-1));
         assert_eq!((days_of(2026, 0, 1), days_of(2026, 13, 1), days_of(10_000, 1, 1)), (None, None, None));

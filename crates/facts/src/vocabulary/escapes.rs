@@ -23,12 +23,12 @@ pub fn percent_decoded_leniently(text: &str) -> String {
     percent_decode(text.as_bytes()).decode_utf8_lossy().into_owned()
 }
 
-/// The bytes of hexadecimal digits, upper or lower case; `None` if there is anything else, or an odd number.
+/// The bytes of hexadecimal digits, upper or lower case; `None` if the text contains any other character, or an odd number of digits.
 pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
     HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()
 }
 
-/// Exactly `N` bytes, of lower-case hexadecimal digits only; `None` for any other text.
+/// The `N` bytes of a text that consists of twice as many lower-case hexadecimal digits; `None` for any other text.
 pub fn from_lower_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
     HEXLOWER.decode(digits.as_bytes()).ok()?.try_into().ok()
 }

@@ -10,8 +10,8 @@ const BYTES_MAX: usize = 253;
 /// The longest part of a host name between two dots, in bytes (RFC 1035 §2.3.4).
 const LABEL_BYTES_MAX: usize = 63;
 
-/// A host name in lower case, or an IP address; an IPv6 address is in brackets. There is no port and no dot at the end. Each host has one spelling, so
-/// that hosts can be compared as texts.
+/// A host name in lower case, or an IP address; an IPv6 address is in brackets. The text contains no port, and no dot at its end. Each host has one
+/// spelling, so that hosts can be compared as texts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(Word);
 

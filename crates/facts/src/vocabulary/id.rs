@@ -71,7 +71,7 @@ impl IdBytes {
         self.bytes.get(..self.length.into()).unwrap_or_default()
     }
 
-    /// The id without the bytes that only the stored form has: 16 or 32 bytes.
+    /// The id itself: 16 or 32 bytes. For a long id, this is the stored form without [`LONG`].
     pub fn id(&self) -> &[u8] {
         self.as_slice().strip_prefix(&LONG).unwrap_or(self.as_slice())
     }
@@ -107,7 +107,7 @@ impl From<[u8; 16]> for IdBytes {
     }
 }
 
-/// The id as hexadecimal digits, without an allocation, because an answer contains many ids.
+/// Writes the id as hexadecimal digits. The function allocates no memory, because an answer contains many ids.
 impl fmt::Display for IdBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut room = [0; 64];

@@ -127,7 +127,7 @@ const NAMES: [(&str, AccessMask); 18] = [
     ("synchronize", AccessMask::SYNCHRONIZE),
 ];
 
-/// Other names for the same bits. They are accepted, but only `none` is printed, for the empty set.
+/// Other names for the same bits. They are accepted, but never printed. Exception: `none` is printed for the empty set.
 const ALIASES: [(&str, AccessMask); 5] = [
     ("list", AccessMask::LIST),
     ("add-file", AccessMask::ADD_FILE),

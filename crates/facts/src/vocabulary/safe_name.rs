@@ -6,7 +6,7 @@ use crate::limits;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether the text has 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
+/// Whether the text has 3 to 32 bytes and the form of Proxmox's `SAFE_ID`, in which dots are allowed.
 fn is_name(text: &str) -> bool {
     let bytes = limits::DATASTORE_NAME_BYTES_MIN..=limits::DATASTORE_NAME_BYTES_MAX;
     bytes.contains(&text.len()) && is_safe_id(text)
@@ -54,7 +54,7 @@ macro_rules! safe_names {
 }
 
 safe_names! {
-    /// The name of a datastore: 3 to 32 bytes of Proxmox's `SAFE_ID`; dots are allowed.
+    /// The name of a datastore: a text of 3 to 32 bytes in the form of Proxmox's `SAFE_ID`, in which dots are allowed.
     DatastoreName: "datastore name";
     /// The name of an application, under the same rule as the name of a datastore.
     ApplicationName: "application name";

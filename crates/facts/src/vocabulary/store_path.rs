@@ -39,10 +39,10 @@ pub enum PathRefused {
     /// path that this server checked.
     #[error("the path contains `;`; encode `;` as %3B")]
     Parameters,
-    /// The text is no path with an optional query.
+    /// The text does not have the form of a path with an optional query.
     #[error("expected a path that begins with `/`, with an optional query, without blanks and `#`")]
     Target,
-    /// The text is no URL with a host.
+    /// The text does not have the form of a URL with a host.
     #[error("expected a URL with `http` or `https` and a host, such as https://wiki.example.com/")]
     Url,
 }
@@ -53,8 +53,8 @@ impl StorePath {
         Self::default()
     }
 
-    /// Decodes the percent-encoded part of a URL path that follows the name of the datastore. One trailing slash is allowed, as in the URLs of
-    /// collections.
+    /// Decodes the part of a URL path that follows the name of the datastore. This part is percent-encoded. One trailing slash is allowed, as in the
+    /// URLs of collections.
     ///
     /// # Errors
     /// [`PathRefused`] for a text that is no valid path.

@@ -35,8 +35,8 @@ fn fewest_failures_go_first_and_most_failures_are_dropped() {
         (0..4).map(|n| bench.join(n.into(), from(n, 3 + u32::from(n == 2))).unwrap()).collect();
     assert!(bench.join(4, from(4, 4)).is_none(), "no waiting address has more failures");
     assert!(bench.join(4, from(4, 9)).is_none());
-    // One computation is for the address with the most failures. It is dropped first, and its request gets `Progress::Dropped`. The other three
-    // addresses have the same number of failures, so the newest of their computations is dropped next.
+    // One computation is for the address with the most failures. This computation is dropped first, and its request gets `Progress::Dropped`. The
+    // other three addresses have the same number of failures, so the newest of their computations is dropped next.
     let cold = bench.join(5, from(200, 0)).unwrap();
     assert_eq!(*flood[2].borrow_and_update(), Progress::Dropped);
     let warm = bench.join(6, from(201, 2)).unwrap();
@@ -61,7 +61,7 @@ fn a_work_without_a_waiting_request_is_not_computed() {
     let mut waiting: Vec<_> = (0..4).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
     let running = bench.begin().unwrap();
     drop(waiting.drain(1..));
-    // A computation that no request waits for frees its place in a full queue.
+    // If no request waits for a computation any more, the place of the computation in a full queue becomes free.
     let last: Vec<_> = (9..13).map(|n| bench.join(n.into(), from(n, 0)).unwrap()).collect();
     bench.0.end(&running, Progress::Done(Outcome::Differs));
     let mut computed = vec![running.work];

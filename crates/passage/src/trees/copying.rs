@@ -99,7 +99,7 @@ impl Stay {
     fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
         match &source.acl {
             StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
-                // If the dialect of the ACL has a field for the owner, the copy gets the owner of the source.
+                // If the ACL refers to the owner of the file (nfs4), the copy also gets the owner and group of the source.
                 let owner = from_start.owner.map(|_| source.owner());
                 Inheritance { acl: acl.clone(), owner }
             }

@@ -14,7 +14,7 @@ use enfilade_content::{
 };
 use enfilade_facts::vocabulary::{AccessMask, Privileges, RolePath, StorePath};
 
-/// The maximum number of items that are examined for one page. The page may show fewer items, because some items were restored meanwhile, or were
+/// The maximum number of items that are examined for one page. The page can show fewer items, because some items were restored meanwhile, or were
 /// deleted from a path that the user may no longer see.
 const EXAMINED_MAX: usize = 1_000;
 
@@ -197,7 +197,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Removes all items for good that the user deleted and may still delete at their old paths. Returns true if no item is left that the user may
+    /// Removes for good all items that the user deleted and may still delete at their old paths. Returns true if no item is left that the user may
     /// see.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl Stay {
                 Ok(()) => {}
                 // The item was restored or removed meanwhile.
                 Err(Refusal::Content(Content::Absent(_) | Content::ChangedMeanwhile(_))) => {}
-                // The user may no longer see the item, so the user has no such item.
+                // The user may no longer see the item. So the item does not count as an item that is left.
                 Err(why) if is_hidden(&why) => {}
                 // The user may no longer delete the item, or the item is too large for one request. The other items are removed nevertheless.
                 Err(Refusal::Access(_) | Refusal::Content(Content::NotEmpty(_) | Content::TooMuch(_))) => {

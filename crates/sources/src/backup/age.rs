@@ -25,7 +25,7 @@ const X25519_LABEL: &str = "age-encryption.org/v1/X25519";
 const WORK: u8 = 18;
 /// The greatest logarithm of the scrypt cost that is accepted. This cost needs 1 GiB of memory.
 const WORK_MAX: u8 = 20;
-/// The greatest number of bytes of a header that are read. Every header that this program writes is shorter.
+/// At most this number of bytes is read as the header of a file. Every header that this program writes is shorter.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 const RECIPIENTS_MAX: usize = 64;
 const CHUNK: usize = 64 << 10;

@@ -58,7 +58,8 @@ impl NewDirectory {
         &self.new
     }
 
-    /// Sets the owner, group and mode of everything in the directory. Without a group, only the owner can access the directory and its files.
+    /// Sets the owner, group and mode of everything in the directory. If `owners` has no group, only the owner can access the directory and its
+    /// files.
     ///
     /// # Errors
     /// When the owner, group or mode of a file cannot be set.
@@ -76,11 +77,12 @@ impl NewDirectory {
         give(&self.new, owners).map_err(|(path, why)| BackupError::io(path, why))
     }
 
-    /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned. An empty one is replaced.
+    /// Moves the directory to its final path. A previous directory with this path is renamed, and its new path is returned. If the previous directory
+    /// is empty, it is replaced instead.
     ///
     /// # Errors
-    /// When the directory cannot be moved. Then the previous directory still has its old path. Exception: if only the last step fails, the sync of
-    /// the directory above, the new directory is already at its final path.
+    /// When the directory cannot be moved. Then the previous directory still has its old path. Exception: if only the last step (the sync of the
+    /// directory above) fails, the new directory is already at its final path.
     pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
         let failed = |why: io::Error| BackupError::io(&self.path, why);
         sync_all(&self.new).map_err(failed)?;

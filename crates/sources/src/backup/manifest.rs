@@ -51,7 +51,7 @@ pub struct Entry {
     pub bytes: u64,
     /// The SHA-256 digest of the file, in hexadecimal digits.
     pub sha256: String,
-    /// The mode of the file, for servers that share the data directory through a group.
+    /// The mode of the file. A restore sets this mode if servers share the data directory through a group.
     pub mode: u32,
 }
 

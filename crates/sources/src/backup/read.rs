@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// A backup with its manifest, which was read already.
+/// An open backup. Its manifest was read already.
 pub struct Backup {
     /// The manifest of the backup.
     pub manifest: Manifest,

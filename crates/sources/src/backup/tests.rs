@@ -39,7 +39,7 @@ fn passphrase(text: &str) -> Secret {
     Secret::new(text.as_bytes()).unwrap()
 }
 
-/// An archive with these members. It may be invalid, as an attacker would write it.
+/// An archive with these members. It can be an invalid archive, such as an attacker would write.
 fn archive(scratch: &Scratch, members: &[(&str, tar::EntryType, &[u8])]) -> PathBuf {
     let path = scratch.path().join("made.tar");
     let mut archive = tar::Builder::new(std::fs::File::create(&path).unwrap());
@@ -306,7 +306,7 @@ fn a_restored_directory_takes_its_place_at_once_and_moves_the_old_one_aside() {
     assert_eq!(restored("one"), None);
     let aside = restored("two").unwrap();
     assert_eq!((read(&path).as_str(), read(&aside).as_str()), ("two", "one"));
-    // A directory as a killed process leaves it.
+    // A killed process would leave such a directory.
     std::fs::create_dir(scratch.path().join("data.restoring")).unwrap();
     std::fs::write(scratch.path().join("data.restoring/half"), "").unwrap();
     drop(NewDirectory::begin(&path).unwrap());

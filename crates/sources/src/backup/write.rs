@@ -110,7 +110,8 @@ impl Write for Sum {
 /// bytes. An existing file with this name is replaced when the archive is complete.
 ///
 /// # Errors
-/// [`BackupError`]. After an error, no new file is left, except if only the sync of the directory failed after the file got its name.
+/// [`BackupError`]. After an error, no new file is left. Exception: if the file got its name, and only the sync of the directory failed, the new file
+/// is left.
 pub fn write_archive(
     path: &Path,
     manifest: &Manifest,
@@ -189,7 +190,8 @@ fn archive_to<W: Write>(
 /// directory must not exist. The new directory gets its final name when all its files are complete.
 ///
 /// # Errors
-/// [`BackupError`]. After an error, no new directory is left, except if only the sync of the directory above failed after the rename.
+/// [`BackupError`]. After an error, no new directory is left. Exception: if the rename succeeded, and only the sync of the directory above failed,
+/// the new directory is left.
 pub fn write_directory(path: &Path, manifest: &Manifest, items: &mut [Item]) -> Result<u64, BackupError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut random = [0; 8];

@@ -2,9 +2,9 @@
 //!
 //! While a view is open, LMDB cannot reuse the old versions of pages that changes replace. If one view stayed open for a copy of ten million records,
 //! the store would grow by all these pages. So each table is read in parts, each in a view of its own, and written to an unnamed file. The parts have
-//! different revisions. So later views read the change log, and all records that were changed since the first part was read. If these records do not
-//! fit into memory, several rounds are needed. Then all gathered records have the revision of the last view. The log is not trusted to be complete:
-//! the digest of each gathered table must equal the store's own digest at that revision.
+//! different revisions. So after the last part, further views are opened to read the change log and all records that were changed since the first
+//! part was read. If these records do not fit into memory, several rounds are needed. After the last round, all gathered records have the revision of
+//! the last view. The log is not trusted to be complete: the digest of each gathered table must equal the store's own digest at that revision.
 
 use super::Progress;
 use super::body::{Body, Writing};
@@ -149,15 +149,15 @@ fn unknown() -> CopyError {
 struct Changed {
     /// The records as they are in the view; `None` for a deleted record.
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    /// `records` contains every record that was written after that revision and up to this revision.
+    /// `records` contains every record that was written after the revision `before` of [`Changed::since`] and up to this revision.
     upto: Revision,
     /// The origin of a copy of the view, and the tally of each table; `None` if `upto` is older than the view.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
 }
 
 impl Changed {
-    /// Collects the records that were written after the revision `before`. Stops after a change as soon as the total size of the records exceeds
-    /// `bytes_max` bytes.
+    /// Collects the records that were written after the revision `before`. Stops at the end of the first change with which the total size of the
+    /// records exceeds `bytes_max` bytes.
     fn since(
         before: Revision,
         view: &View<'_>,

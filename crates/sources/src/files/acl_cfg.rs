@@ -113,7 +113,7 @@ impl AclCfg {
     }
 
     /// The content of the file as Proxmox writes it, sorted by path. For each path, roles that do not propagate come first. Roles with the same users
-    /// and groups are in one line; if one of them is `NoAccess`, the others are left out. Malformed lines follow unchanged.
+    /// and groups are in one line; if one of these roles is `NoAccess`, the other roles are left out. Malformed lines follow unchanged.
     pub fn print(&self) -> Vec<u8> {
         let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
         for ((path, ugid), roles) in &self.entries {

@@ -62,7 +62,7 @@ pub fn engine() -> Box<dyn Engine> {
     }
 }
 
-/// The files of a directory, read once: a directory of certificates may have a hundred thousand files.
+/// The files of a directory. The directory is read only once, because a directory of certificates can have a hundred thousand files.
 #[derive(Debug, Default)]
 pub struct Listed {
     /// The names of the certificate files, sorted by bytes.
@@ -97,8 +97,8 @@ pub fn list(directory: &Path) -> io::Result<Listed> {
 }
 
 impl Listed {
-    /// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. A `.crt` file is not
-    /// in the result if a `.pem` file of the same name is in the same directory. Such a `.crt` file contains the certificate of the authority.
+    /// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. If a `.pem` file of
+    /// the same name is in the same directory, the `.crt` file contains the certificate of the authority, and is not in the result.
     pub fn passed_over(&self) -> Vec<PathBuf> {
         let has_key = |bytes: &[u8]| bytes.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
         let is_unserved = |file: &&PathBuf| {
@@ -291,7 +291,8 @@ pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// Combines two identities into one. If one of the two changes, the result changes, too. The times of the result are the later times of the two.
+/// Combines two identities into one. If one of the two changes, the result changes, too. Each time in the result is the later one of the two given
+/// times.
 fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
     let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
     let [its_inode, its_size, its_modified, its_changed] = other;
@@ -335,7 +336,7 @@ pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
     ["", "pem", "crt"].map(|ending| file.with_extension(ending)).into()
 }
 
-/// The identity of a file, without reading it.
+/// The identity of a file. The content of the file is not read.
 ///
 /// # Errors
 /// When the file does not exist, is not a regular file, or is larger than 1 MiB.

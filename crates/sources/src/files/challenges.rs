@@ -1,4 +1,5 @@
-//! Answers to ACME challenges, in files of one directory: HTTP-01 as certbot and lego write them (RFC 8555 §8.3), and TLS-ALPN-01 (RFC 8737 §3).
+//! Reads answers to ACME challenges from files of one directory: answers to HTTP-01 (RFC 8555 §8.3), as certbot and lego write them, and answers to
+//! TLS-ALPN-01 (RFC 8737 §3).
 
 use super::bounded;
 use rustix::fs::OFlags;

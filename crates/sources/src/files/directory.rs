@@ -40,8 +40,8 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory as [`make`] does. If a group is given, its members may use a new directory like its owner, but not the new directories above it.
-/// An existing directory is not changed.
+/// Makes a directory as [`make`] does. If a group is given, and the directory is new, the members of the group may use the directory like the owner.
+/// They may not use the new directories above it. An existing directory is not changed.
 ///
 /// # Errors
 /// The errors of [`make`], and an error when the group of the directory cannot be set.

@@ -101,8 +101,7 @@ pub struct Rotation {
     pub drops: Vec<u32>,
 }
 
-/// The keys to delete, the lowest numbers first. At most `keep` keys remain. As in Keystone, this number includes the staged key and the new primary
-/// key.
+/// The keys to delete, the lowest numbers first. At most `keep` keys remain. As in Keystone, `keep` includes the staged key and the new primary key.
 fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
     let mut numbers: Vec<u32> = numbers.filter(|number| *number != STAGED).collect();
     numbers.sort_unstable();
@@ -116,13 +115,13 @@ impl FernetKeys {
         FernetKeys { directory: directory.into(), group: None }
     }
 
-    /// If a group is given, its members may use the keys like their owner.
+    /// If a group is given, the members of the group may use the keys like the owner of the keys.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FernetKeys { group, ..self }
     }
 
-    /// The mode of the directory or of a file in it, if users other than the owner and the members of the group may open it.
+    /// The mode of the directory or of a file in it, `None` if only the owner and the members of the group may open the directory or the file.
     fn too_wide(&self, meta: &Metadata) -> Option<u32> {
         let allowed = if self.group == Some(meta.gid()) { 0o770 } else { 0o700 };
         Some(meta.mode() & 0o777).filter(|mode| mode & !allowed & 0o077 != 0)
@@ -240,9 +239,9 @@ impl FernetKeys {
         above(found.keys.keys().copied(), max_active.max(2))
     }
 
-    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. The order of the
-    /// steps ensures that every key except the deleted keys is in the directory at any moment. So tokens of the keys that stay can always be
-    /// verified.
+    /// If `agree` accepts, makes the staged key the primary key, creates a new staged key, and deletes the keys beyond the number `max_active`. The
+    /// order of the steps ensures that every key except the deleted keys is in the directory at any moment. So tokens of the keys that stay can
+    /// always be verified.
     ///
     /// # Errors
     /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would
@@ -266,7 +265,7 @@ impl FernetKeys {
         Ok(rotation)
     }
 
-    /// Deletes keys so that at most `max_active` remain, if `agree` accepts.
+    /// If `agree` accepts, deletes keys so that at most `max_active` remain.
     ///
     /// # Errors
     /// When `agree` refuses, or a file cannot be read or deleted.
@@ -298,7 +297,7 @@ impl FernetKeys {
         Ok([(STAGED, new_key()?)].into_iter().chain(others).collect())
     }
 
-    /// A staged key and a primary key, with which no token was signed.
+    /// A new staged key and a new primary key. No token was signed with these keys.
     ///
     /// # Errors
     /// When there are no random bytes.

@@ -58,7 +58,8 @@ impl FileSet {
         }
     }
 
-    /// If a group is given, its members may use new files and lock files like their owner. Existing files are not changed.
+    /// If a group is given, the members of the group may use new files and new lock files like the owner of these files. Existing files are not
+    /// changed.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FileSet { group, ..self }
@@ -242,7 +243,8 @@ impl Locked<'_> {
     /// Writes the edited files, in the order of their first edits. The locks are still held afterwards.
     ///
     /// # Errors
-    /// When a file cannot be written. This file is unchanged, except if only the sync of its directory failed. The files after it are unchanged.
+    /// When a file cannot be written. If only the sync of its directory failed, this file is replaced; otherwise it is unchanged. The files after it
+    /// are unchanged.
     pub fn write(&mut self) -> Result<(), String> {
         for Edited { file, target, old, is_changed, bytes } in self.edited.drain(..) {
             let written = match &old {

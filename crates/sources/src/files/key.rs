@@ -54,8 +54,8 @@ pub enum KeyError {
     },
 }
 
-/// Reads the key, or creates it. Only the owner of the file may read it; if a group is given, its members may read it, too. If several processes call
-/// this function at the same time, all of them get the same key.
+/// Reads the key, or creates it. Only the owner of the file may read the file; if a group is given, the members of the group may read the file, too.
+/// If several processes call this function at the same time, all of them get the same key.
 ///
 /// # Errors
 /// [`KeyError`].

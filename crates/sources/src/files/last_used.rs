@@ -23,7 +23,7 @@ const RECENT_BYTES: usize = 8 << 20;
 /// The file of last uses.
 pub struct LastUsed {
     slots: Slots<SLOT_BYTES>,
-    /// The minute in which a use of each token was last written, so that most uses need only a lookup in memory.
+    /// For each token, the minute in which a use was last written. With this minute, most uses need only a lookup in memory.
     recent: WordMemo<u64>,
 }
 

@@ -7,8 +7,8 @@
 //! as one change.
 //!
 //! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
-//! meantime. Two looks, even in two processes, may commit changes of the same file at the same time. Then the second commit is refused, and its look
-//! is repeated.
+//! meantime. If two looks, of one process or of two processes, try to commit changes of the same file at the same time, the second commit is refused,
+//! and its look is repeated.
 
 mod contents;
 mod datastores;
@@ -85,9 +85,9 @@ pub struct Mirror {
     /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared, the time at which last good facts of a file of the same look exceed the stale limit, in seconds
-    /// since the epoch. The first look at or after this time reads the file again if it has problems. A look also reads a file with problems that has
-    /// no entry in this map.
+    /// For each file that this process compared: the earliest time, in seconds since the epoch, at which last good facts of any file of the same look
+    /// are older than the stale limit. If the file has problems, the first look at or after this time reads the file again. A file with problems is
+    /// also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -109,7 +109,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The first second, since the epoch, at which last good facts exceed the stale limit.
+    /// The earliest time at which last good facts are older than the stale limit, in seconds since the epoch.
     due: Option<i64>,
 }
 
@@ -196,7 +196,7 @@ impl Mirror {
         Ok(outcome)
     }
 
-    /// The change that a look would commit after an edit that gives these files these contents. The other files are assumed to be unchanged.
+    /// The change that a look would commit after an edit that writes these contents into these files. The other files are assumed to be unchanged.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -422,7 +422,7 @@ impl Mirror {
     }
 
     /// Reads `user.cfg` and `token.shadow`. If the facts were taken from the present content of a file, this content counts as the content at the
-    /// last look. A caller that holds the locks of the files calls this function before it changes them, so that the next look compares only the
+    /// last look. A caller that holds the locks of the files calls this function before it changes the files, so that the next look compares only the
     /// changed entries.
     ///
     /// # Errors

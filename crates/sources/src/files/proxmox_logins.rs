@@ -18,7 +18,8 @@ pub const DOMAINS: &str = "domains.cfg";
 /// The name of the file with second factors.
 pub const SECOND_FACTORS: &str = "tfa.json";
 
-/// The hashes of passwords by the name of the user, without the realm `pbs`. `None` for an entry that is not a string.
+/// For each user, the hash of the password. The key is the name of the user without the realm `pbs`. The value is `None` for an entry that is not a
+/// string.
 pub type Passwords = BTreeMap<String, Option<String>>;
 
 /// Reads `shadow.json`. If a name has two entries, the last one counts, as in Proxmox.
@@ -99,7 +100,7 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
 /// The settings at the top of `tfa.json` that belong to no user.
 const SETTINGS: [&str; 2] = ["u2f", "webauthn"];
 
-/// The entries of a JSON object in the order of the file, also if a name has two entries.
+/// The entries of a JSON object in the order of the file. If a name has two entries, both are in the list.
 struct Pairs<V>(Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {

@@ -210,8 +210,8 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
         } else {
             print_section(&mut text, section)?;
         }
-        // A missing blank line after a section with an error is not added: with it, the section could become valid, although its author did not
-        // correct it.
+        // If the blank line after a section with an error is missing, the line is not added. With the blank line, the section could become valid,
+        // although its author did not correct it.
         if section.is_ended || section.error.is_none() {
             text.push(b'\n');
         }

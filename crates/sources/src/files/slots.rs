@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) const WAYS: usize = 4;
 const SUM_BYTES: usize = 8;
 
-/// The file. `N` is the length of a slot in bytes, of which the last eight bytes are the checksum.
+/// The file. `N` is the length of a slot in bytes. The last eight bytes of a slot are the checksum.
 pub(super) struct Slots<const N: usize> {
     file: File,
     step: &'static str,

@@ -134,8 +134,9 @@ impl Lmdb {
     /// Compacts the store in this directory. The old file exists until the new file is complete and synced.
     ///
     /// # Errors
-    /// When other processes have the store open, or a step fails. If the last step fails, the sync of the directory after the rename, the store is
-    /// compacted. If another step fails, the store is unchanged. After a power cut during a compaction, the store is either unchanged or compacted.
+    /// When other processes have the store open, or a step fails. If only the last step (the sync of the directory after the rename) fails, the store
+    /// is compacted. If another step fails, the store is unchanged. After a power cut during a compaction, the store is either unchanged or
+    /// compacted.
     pub fn compact(
         path: &Path,
         terms: Terms,
@@ -203,7 +204,7 @@ fn has_room(environment: &Environment) -> Result<(), CompactError> {
 /// # Errors
 /// When a user can open the old file, but not the new file.
 fn give(file: &File, old: &Metadata) -> io::Result<()> {
-    // The owner is set last, because after that this process may not be allowed to change the file any more.
+    // The owner is set last, because this process may be unable to change the file after that.
     let group = fchown(file, None, Some(old.gid()));
     file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
     let given = group.and_then(|()| fchown(file, Some(old.uid()), None));
@@ -221,7 +222,7 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
 }
 
 /// Whether every user who can open the old file can also open the new file. If the old file is open to its group, its owner counts as a member of the
-/// group. `mode` is the mode of the old file. The pairs are the user and the group of each file.
+/// group. `mode` is the mode of the old file. Each pair is the user and the group of a file: first the new file, then the old file.
 fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     match mode & 0o060 {
         0 => new.0 == old.0,
@@ -501,7 +502,7 @@ mod tests {
         let next = lmdb.commit(change().delete::<Datastore>(&"tank".parse().unwrap())).unwrap();
         assert_eq!(next, at.next());
         drop(lmdb);
-        // A second compaction frees little space. After it, the store can also be opened without its high-water mark.
+        // A second compaction frees little space. After the second compaction, the store can also be opened without its high-water mark.
         let (again, at) = compact(&path).unwrap();
         assert!(again.won_bytes() < 256 * 1024, "{again:?}");
         std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();

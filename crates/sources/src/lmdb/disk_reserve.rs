@@ -2,9 +2,9 @@
 //! a user who fills the disk with uploads could not be disabled.
 //!
 //! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
-//! fallocate(2)); the length and the content of the file stay the same. A change that gives rights is refused if it would use the reserve, and no new
-//! reserve can be allocated. A change that only takes rights away may use half of the reserve if a user requested it, and all of it if an
-//! administrator requested it. A change that follows an edited file may use all of it (`bounds.rs`).
+//! fallocate(2)); the length and the content of the file stay the same. A change that gives rights and would use the reserve is refused if no new
+//! reserve can be allocated. A change that only takes rights away may use half of the reserve if a user requested the change, and the whole reserve
+//! if an administrator requested the change. A change that follows an edited file may use the whole reserve (`bounds.rs`).
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on them.
@@ -57,7 +57,7 @@ impl Disk {
         if (self.free)(file)? < until.saturating_sub((self.allocated)(file)) {
             return Err(Errno::NOSPC);
         }
-        // fallocate(2) refuses an empty part. A file that is as long as the map needs no more space.
+        // fallocate(2) refuses an empty part. If the file is already as long as the map, it needs no more space.
         if until <= from {
             return Ok(until);
         }
@@ -121,8 +121,8 @@ impl DiskReserve {
     ///
     /// The disk space of the file (`st_blocks`) does not show whether the file has a reserve: XFS can allocate space behind the end of a file on its
     /// own, and free this space later. `st_blocks` includes this space. So the reserve is always allocated. If the file has the space already, the
-    /// allocation takes little time, and XFS keeps the space afterwards. Only if the allocation fails, for example because the disk is full, the
-    /// space in `st_blocks` counts as the reserve.
+    /// allocation takes little time, and XFS keeps the space afterwards. If the allocation fails, for example because the disk is full, the space in
+    /// `st_blocks` counts as the reserve.
     pub(super) fn open(env: &Env<WithTls>) -> heed::Result<Self> {
         let file = env.try_clone_inner_file()?;
         let all = space_of(&file).map_err(std::io::Error::from)?.all;
@@ -148,7 +148,7 @@ impl DiskReserve {
         file_bytes.saturating_add(self.bytes + self.bytes / PARTS_AHEAD).min(self.map_bytes)
     }
 
-    /// Whether a file of the length `file_bytes` has as much disk space behind its end as the bound demands. This needs no system call.
+    /// Whether a file of the length `file_bytes` has as much disk space behind its end as the bound demands. This check needs no system call.
     fn is_left(&self, file_bytes: u64, bound: Bound) -> bool {
         let least = file_bytes.saturating_add(self.bytes * bound.halves / 2);
         least.min(self.map_bytes) <= self.until.load(Ordering::Relaxed)
@@ -181,7 +181,7 @@ pub(super) struct DiskSpace<'r> {
     page_bytes: u64,
     /// The length of the file before the transaction.
     file_bytes: u64,
-    /// The strictest bound of the changes of the transaction that may use the reserve.
+    /// The strictest bound of those changes of the transaction that can use the reserve.
     bound: Option<Bound>,
 }
 

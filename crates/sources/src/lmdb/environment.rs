@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The greatest number of transactions that are begun until one has the same commit number as the head.
+/// At most this number of transactions is begun to get a transaction with the same commit number as the head.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -45,7 +45,7 @@ pub(super) struct Environment {
     number: u64,
     /// The shared lock that every process holds while it has the store open.
     pub(super) live: File,
-    /// The store, for the message after a fatal signal.
+    /// The path and the advice for the message after a fatal signal.
     pub(super) store: Store,
 }
 
@@ -193,8 +193,8 @@ impl Environment {
     }
 
     pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
-        // The counters have no checksum, and may have been damaged after the store was opened. So the sums must not overflow, which would end this
-        // process.
+        // The counters have no checksum, and may have been damaged after the store was opened. So the sums must not overflow: an overflow would end
+        // this process.
         self.tables.iter().flatten().try_fold(0_u64, |sum, records| {
             let stat = records.stat(txn)?;
             let pages = [stat.branch_pages, stat.leaf_pages, stat.overflow_pages];

@@ -205,8 +205,8 @@ pub(super) fn unavailable(why: heed::Error) -> SourceError {
 /// Below this number of free bytes, a disk counts as full.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// Whether the disk of the store at `path` is full, although LMDB reports an error of the disk (EIO). LMDB reports EIO if the disk becomes full in
-/// the middle of a write.
+/// Whether LMDB reports an error of the disk (EIO), and the disk of the store at `path` is full. LMDB reports EIO if the disk becomes full in the
+/// middle of a write.
 fn is_full_disk(path: &Path, why: &heed::Error) -> bool {
     let found = || rustix::fs::statvfs(path);
     let is_full =

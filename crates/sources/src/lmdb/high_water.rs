@@ -1,5 +1,5 @@
-//! The high-water mark: the newest acknowledged revision, in a small file in the directory of the store. If the store has an older revision, it was
-//! rolled back, and later revocations are missing in it.
+//! The high-water mark: the newest acknowledged revision, in a small file in the directory of the store. If the store has an older revision, the
+//! store was rolled back, and later revocations are missing in the store.
 //!
 //! The file contains these fields, in the byte order of the machine:
 //!

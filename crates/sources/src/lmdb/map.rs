@@ -20,7 +20,7 @@ pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> 
     let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     for bytes in said.map_or(MAP_BYTES.to_vec(), |bytes| vec![bytes]) {
         match open_map_of(path, bytes, EnvFlags::empty()) {
-            // Another thread is closing the environment at this moment. So this thread waits for the end, and opens the environment again.
+            // Another thread is closing the environment at this moment. So this thread waits until the environment is closed, and opens it again.
             Err(heed::Error::EnvAlreadyOpened) => {
                 let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
                 if let Some(closing) = closing {

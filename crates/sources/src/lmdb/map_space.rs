@@ -23,12 +23,13 @@ const WRITES_MAX: u64 = 32;
 pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
-    /// An upper bound of the bytes in use: the length of the file before the transaction, plus the most bytes that the changes can have added.
+    /// An upper bound of the bytes in use: the length of the file before the transaction, plus the greatest number of bytes that the changes can have
+    /// added.
     pub(super) file_bytes: u64,
     /// The number of bytes that were in use before the transaction. `None` if the length of the file does not exceed the strictest bound: then this
     /// number is not needed.
     used_bytes: Option<u64>,
-    /// The lowest bound that a change of the transaction may have exceeded; `None` if no change can have exceeded its bound.
+    /// The lowest bound that a change of the transaction can have exceeded; `None` if no change can have exceeded its bound.
     bound: Option<Bound>,
 }
 
@@ -243,7 +244,7 @@ mod tests {
         }
         assert!((94.5..95.2).contains(&percent()), "{}", percent());
         assert!(lmdb.has_room_for(Requester::User, Effect::Takes, 0).is_ok());
-        // The records may be too large for the space that is left.
+        // Records of this size are too large for the space that is left.
         let large = lmdb.has_room_for(Requester::User, Effect::Takes, MAP_BYTES_MIN);
         assert!(matches!(large, Err(CommitError::Full { .. })), "{large:?}");
         let kept_for = until_full(Requester::User, &|change, n| {

@@ -12,8 +12,8 @@ struct Renames<E, R> {
     rename: R,
 }
 
-/// The paths of a move. `path` is the path of the old store before the move and of the new store after it. `new` is the path of the new store before
-/// the move. `aside` is the path of the old store after the move.
+/// The paths of a move. Before the move, the old store is at `path`, and the new store is at `new`. After the move, the new store is at `path`, and
+/// the old store is at `aside`.
 pub(super) struct Moved<'p> {
     pub(super) path: &'p Path,
     pub(super) new: &'p Path,
@@ -21,8 +21,8 @@ pub(super) struct Moved<'p> {
 }
 
 impl Moved<'_> {
-    /// Moves the new store to the path of the old store, and the old store to `aside`. If this fails, the old store has its previous path, except
-    /// after [`RestoreError::Halfway`]. The new store has its previous path, too, or the path `aside` if it could not be moved back.
+    /// Moves the new store to the path of the old store, and the old store to `aside`. If the move fails, the old store has its previous path, except
+    /// after [`RestoreError::Halfway`]. The new store has its previous path, too; if it could not be moved back, it has the path `aside`.
     ///
     /// If the process is killed during the move, `path` contains the old or the new store, or does not exist. If `path` does not exist, the new store
     /// is at `new`, and opening the store returns [`OpenError::Unmoved`].

@@ -1,8 +1,8 @@
 //! Checks the two newest commits of a store without a high-water mark.
 //!
-//! LMDB stores the roots of its two newest commits, and uses the commit with the larger number. With one flipped bit in a number, LMDB may use the
-//! older commit, in which all records are sound, but one change is missing. Usually the high-water mark shows that a change is missing. If the mark
-//! is missing, both commits are read. Their numbers must be consecutive, and the head in each commit must contain the number of that commit.
+//! LMDB stores the roots of its two newest commits, and uses the commit with the larger number. If one bit of a number is flipped, LMDB can use the
+//! older commit. All records of this commit are sound, but one change is missing. Usually the high-water mark shows that a change is missing. If the
+//! mark is missing, both commits are read. Their numbers must be consecutive, and the head in each commit must contain the number of that commit.
 
 use super::map::open_map_of;
 use enfilade_facts::Table;

@@ -7,7 +7,7 @@ use enfilade_facts::Table;
 const PAGES_OF_NONE: u64 = 2 + 1 + 1;
 /// The header of a page, in bytes (`PAGEHDRSZ` of LMDB).
 const PAGE_HEAD: usize = 16;
-/// The header of a node, and the offset of the node in its page, in bytes.
+/// The length of the header of a node, plus the length of the node's offset in the page, in bytes.
 const NODE_HEAD: usize = 8 + 2;
 
 /// The number of pages of a file that is written table by table.
@@ -118,7 +118,8 @@ mod tests {
             (0..records).for_each(|_| file.put(Table::Users, 10, 90));
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
         }
-        // A value of 50,000 bytes is stored in separate pages, the first of which has a header. A node in a leaf contains the number of this page.
+        // A value of 50,000 bytes is stored in separate pages. The first of these pages has a header, and a node in a leaf contains the number of
+        // this first page.
         for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
             let mut file = Pages::new(page_bytes);
             file.put(Table::Users, 10, 50_000);

@@ -69,8 +69,8 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Checks that only the owner can open a file or directory. The group of the file or directory may be able to open it only if this group is
-/// configured.
+/// Checks that only the owner can open a file or directory. If the group of the file or directory is the configured group, the members of this group
+/// may open the file or directory, too.
 fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
     let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
     if meta.mode() & 0o077 & !allowed == 0 {
@@ -137,15 +137,15 @@ fn lock_file(path: &Path, name: &str) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 
-/// Whether a file system is a network file system, by its magic number from `statfs`. The number has 32 bits. The upper bits of a signed field repeat
-/// the sign, and are ignored.
+/// Whether a file system is a network file system, by its magic number from `statfs`. The number has 32 bits. In a larger signed field, the upper
+/// bits repeat the sign, and are ignored.
 fn is_network(magic: u64, device: u64, mountinfo: impl FnOnce() -> Vec<u8>) -> bool {
     let magic = magic & 0xffff_ffff;
     NETWORK.contains(&magic) || (magic == FUSE && is_network_fuse(&mountinfo(), device))
 }
 
-/// Whether a device is a network file system by FUSE, as `/proc/self/mountinfo` says (proc(5)). The third field of a line is the device, and the type
-/// follows after ` - `.
+/// Whether the file system of a device is a network file system of FUSE, according to `/proc/self/mountinfo` (proc(5)). The third field of a line is
+/// the device, and the type follows after ` - `.
 fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     String::from_utf8_lossy(mountinfo).lines().any(|line| {

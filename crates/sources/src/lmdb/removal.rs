@@ -42,7 +42,7 @@ mod tests {
         drop(lmdb);
         assert!(!Lmdb::remove_unused(&path, Revision(at.revision.0 - 1)).unwrap());
         crate::conformance::something_is_there(&Lmdb::open(&path).unwrap());
-        // With a damaged mark it is unknown whether a change was acknowledged.
+        // If the mark is damaged, it is unknown whether a change was acknowledged.
         let mark = path.join(place::HIGH_WATER);
         let whole = std::fs::read(&mark).unwrap();
         std::fs::write(&mark, &whole[1..]).unwrap();

@@ -1,5 +1,5 @@
-//! A replica: a store with changes only from the log of a fleet. Its format has the bit [`REPLICA`]. So every process refuses a change of the store
-//! that does not come from the log, and older programs refuse the store.
+//! A replica is a store that gets its changes only from the log of a fleet. The format of a replica has the bit [`REPLICA`]. So every process refuses
+//! a change of the store that does not come from the log, and older programs refuse the store.
 
 use super::environment::{self, Trust};
 use super::{Lmdb, OpenError, Terms, place, unavailable};
@@ -46,7 +46,7 @@ impl Lmdb {
         self.environment.env.copy_to_file(file, CompactionOption::Disabled).map_err(unavailable)
     }
 
-    /// Gives a replica a newer format, so that programs that do not know the format refuse it. The facts and their revision stay the same.
+    /// Gives a replica a newer format, so that programs that do not know the format refuse the replica. The facts and their revision stay the same.
     pub(super) fn raise_format_of_replica(&self, format: u32) -> Result<(), SourceError> {
         let environment = &self.environment;
         if !self.is_replica() || format <= environment.format.load(Ordering::Relaxed) {

@@ -155,7 +155,7 @@ impl Lmdb {
         self.replace(gathered.into_copy()?, audit, true, progress)
     }
 
-    /// The id and the newest acknowledged revision of the store in this directory, which need not be open. Creates no file.
+    /// The id and the newest acknowledged revision of the store in this directory. The store need not be open. Creates no file.
     ///
     /// # Errors
     /// When the file of the high-water mark is missing or malformed, or contains no store id.
@@ -163,17 +163,17 @@ impl Lmdb {
         HighWater::read(&path.join(place::HIGH_WATER))
     }
 
-    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. Unless `fill` accepts a rollback,
-    /// the new store accepts no facts that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new
-    /// path of the old store.
+    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. If `fill` does not accept a
+    /// rollback, the new store accepts no facts that are older than the last acknowledged revision of the old store. Returns the result of `fill`,
+    /// and the new path of the old store.
     ///
     /// The old store keeps its path until `fill` is done. Then the two directories are exchanged in one step, or with two renames if the file system
     /// cannot exchange names.
     ///
     /// # Errors
     /// When a process has the store open, when the last acknowledged revision is unknown and `accept_rollback` is false, when `fill` fails, or when
-    /// the store cannot be moved. In these cases the old store has its previous path, except after [`RestoreError::Halfway`]. If the last step fails,
-    /// the sync of the directory above, the new store has already replaced the old store.
+    /// the store cannot be moved. In these cases the old store has its previous path, except after [`RestoreError::Halfway`]. If only the last step
+    /// (the sync of the directory above) fails, the new store has already replaced the old store.
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,
@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// People may sort the lines of a dump, and remove or add lines.
+    /// People can sort the lines of a dump, and can remove or add lines.
     #[test]
     fn a_dump_in_any_order_is_taken_in_and_one_with_a_line_twice_or_too_few_is_not() {
         let scratch = Scratch::new();

@@ -5,7 +5,7 @@ use crate::copy::CopyError;
 use enfilade_facts::{CommitError, Revision};
 use std::path::PathBuf;
 
-/// The reason why facts were not replaced. The store is unchanged, except after [`RestoreError::Halfway`], and except if only the last sync of
+/// The reason why facts were not replaced. The store is unchanged, with two exceptions: after [`RestoreError::Halfway`], and if only the last sync of
 /// [`set_aside`](super::Lmdb::set_aside) failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {

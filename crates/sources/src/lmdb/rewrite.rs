@@ -1,7 +1,7 @@
 //! Rewrites every record of a store in one transaction, for restores and upgrades.
 //!
 //! LMDB keeps at most 32,767 changed pages of a transaction in memory (128 MiB, with the build feature `mdb_idl_logn_14`). It writes further pages to
-//! free pages of the file, which no reader sees before the commit. Tallies are computed afterwards from the written records. So records may be added
+//! free pages of the file, which no reader sees before the commit. Tallies are computed afterwards from the written records. So records can be added
 //! in any order, and need not be kept in memory.
 
 use super::error::unwritten;
@@ -52,7 +52,7 @@ impl<'e> Rewrite<'e> {
         tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
     }
 
-    /// Adds a record. Returns false, without a change, if a record with this key exists. If records are added in the order of their keys, all pages
+    /// Adds a record. If a record with this key exists, changes nothing and returns false. If records are added in the order of their keys, all pages
     /// are filled.
     pub(super) fn add(
         &self,

@@ -20,8 +20,9 @@ pub enum ShippingError {
 }
 
 impl Lmdb {
-    /// Calls `write` with the changes that are not in the audit log yet, in order. If `write` succeeds, these changes are not passed again, unless
-    /// this process ends before it has recorded that they were written. Does nothing if another process is copying the change log.
+    /// Calls `write` with the changes that are not in the audit log yet, in order. If `write` succeeds, these changes are not passed again.
+    /// Exception: if this process ends before it has recorded that the changes were written, they are passed again. Does nothing if another process
+    /// is copying the change log.
     ///
     /// # Errors
     /// When the change log cannot be read, or the audit log cannot be written.

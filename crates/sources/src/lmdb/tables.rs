@@ -38,7 +38,7 @@ pub(super) enum There {
     Store(u32, Box<Tables<'static>>),
 }
 
-/// Finds the existing tables, without any change.
+/// Finds the existing tables. Changes nothing.
 pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
     let mut format = 0;
     let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {

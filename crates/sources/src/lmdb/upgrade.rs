@@ -26,8 +26,8 @@ use std::io::{self, BufWriter, Write as _};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// The limits for the converted records that are in memory at the same time: their number, and their total size in bytes. The last of these records
-/// may exceed the limit of the size.
+/// The limits for the converted records that are in memory at the same time: their number, and their total size in bytes. With the last of these
+/// records, the total size can exceed its limit.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -171,8 +171,8 @@ impl Older {
     /// Writes the backup, and then upgrades the store.
     ///
     /// # Errors
-    /// When other processes have the store open, when the disk has too little space for the upgrade without the disk reserve, or when a step fails.
-    /// In each case the store is unchanged.
+    /// When other processes have the store open, when the disk has so little space that the upgrade would leave no disk reserve, or when a step
+    /// fails. In each case the store is unchanged.
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
@@ -396,7 +396,7 @@ mod tests {
         let commit = txn.id() as u64;
         let reading = environment.reading_of(&txn, commit - 1).unwrap();
         let number = reading.at.next().revision;
-        // `write_down` gives the records the revision after `at`. As `at` is the number of the previous commit, the records get the number of this
+        // `write_down` gives the records the revision after `at`. `at` is the number of the previous commit, so the records get the number of this
         // commit.
         let at = At { revision: Revision(commit - 1), ..reading.at };
         let before = AsOf2 { reading, at };

@@ -19,7 +19,8 @@ impl Listing {
         self.lines.is_some()
     }
 
-    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs. `None` for a directory.
+    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs. `None` if the certificates come from a
+    /// directory.
     pub(super) fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));

@@ -48,8 +48,7 @@ impl Taking<'_, '_> {
         Ok(roles)
     }
 
-    /// Why these roles cannot be delegated: the list of roles is empty, or the user does not have a role in the list. `None` if they can be
-    /// delegated.
+    /// Why these roles cannot be delegated: the list of roles is empty, or the user lacks one of the roles. `None` if the roles can be delegated.
     fn lacking_role(
         &self,
         user: &UserId,

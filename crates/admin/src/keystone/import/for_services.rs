@@ -162,7 +162,7 @@ impl Taking<'_, '_> {
     }
 
     /// Returns whether no earlier record of this change has this place, and marks the place as taken. A place describes what the record is for (such
-    /// as service, region and resource); only one record may have a place.
+    /// as service, region and resource). Two records must not have the same place.
     fn is_first<R: Row>(&mut self, place: &str) -> bool {
         // A place is longer than an id, so it is never equal to the key of a record in `taken`.
         self.made.taken.insert([&[R::TABLE as u8], place.as_bytes()].concat())

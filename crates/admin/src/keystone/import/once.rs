@@ -1,5 +1,5 @@
-//! A record that an import added and that was deleted on this server since is not imported again, unless the import restores deleted records. The
-//! imported records are in the list of imports (`import/earlier.rs`). The list is written in the same change as the records.
+//! If an import added a record, and the record was deleted on this server since, later imports do not add the record again, unless they restore
+//! deleted records. The imported records are in the list of imports (`import/earlier.rs`). The list is written in the same change as the records.
 
 use super::{Left, Taking, mark};
 use crate::error::Error;
@@ -96,8 +96,9 @@ impl Taking<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Gives a secret to an application credential without a secret, if it was imported without a secret and its record has not changed since. So a
-    /// secret that was removed or revoked here is not added again, unless the import restores deleted records.
+    /// Gives a secret to an application credential that has no secret, but only if the credential was imported without a secret, and its record has
+    /// not changed since. So a secret that was removed or revoked here is not added again. Exception: if the import restores deleted records, the
+    /// credential need not meet these two conditions.
     pub(super) fn add_first_secret(
         &mut self,
         id: &CredentialId,

@@ -108,7 +108,7 @@ pub struct CloudCredential {
     pub comment: Option<String>,
     /// The project, and the roles on the project.
     pub delegation: Delegation,
-    /// The verifier of the secret. If there is none, the credential is refused until it gets a new secret.
+    /// The verifier of the secret. If the verifier is missing, the credential is refused until it gets a new secret.
     pub verifier: Verifier,
 }
 

@@ -115,7 +115,8 @@ fn fernet(new: &Path) -> Option<String> {
     }
 }
 
-/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`, but without the directory of issuers.
+/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`, but they do not use the directory of
+/// issuers.
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {

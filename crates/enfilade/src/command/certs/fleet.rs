@@ -38,8 +38,8 @@ pub(super) fn has(installation: &Installation, name: &str) -> bool {
     installation.config.fleet.etcd.is_some() && directory(&installation.data).join(name).exists()
 }
 
-/// Adds or replaces a certificate of the fleet. `judge` gets the path of the present file with this name. It returns the leaf in the file, or an
-/// error if that certificate must not be replaced. Returns the replaced leaf.
+/// Adds or replaces a certificate of the fleet. `judge` gets the path of the present file with this name, and returns the leaf in the file, or an
+/// error if that certificate must not be replaced. This function returns the replaced leaf.
 pub(super) fn add(
     fleet: &CertificatesOfFleet,
     name: &str,

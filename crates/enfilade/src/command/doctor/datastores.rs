@@ -62,7 +62,7 @@ pub(super) fn check(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// The data directory of another server that contains this directory, or that is this directory.
+/// The data directory of another server, if `root` is that data directory, or lies in it.
 fn foreign_house(root: &Path, own: &Path) -> Option<PathBuf> {
     let mut above = root.ancestors().take_while(|place| *place != own);
     above.find(|place| place.join("facts/data.mdb").exists()).map(Path::to_owned)

@@ -6,8 +6,8 @@ use crate::control;
 use crate::home::Installation;
 use enfilade_privileged::client::{self, Connection};
 
-/// A finding for each kind of limit, according to the running server with the worst state, and a finding about the helper. If no server runs, the
-/// finding about a limit says what the configuration contains.
+/// For each kind of limit, a finding about the running server with the worst state. Also a finding about the helper. If no server runs, the finding
+/// about a limit says what the configuration contains.
 pub(super) fn check(installation: &Installation) -> Vec<Finding> {
     let privileges = &installation.config.privileges;
     let servers = control::limits(&installation.data).unwrap_or_default();

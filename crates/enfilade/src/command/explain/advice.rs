@@ -21,7 +21,7 @@ pub(super) struct Asked<'a> {
     pub(super) of_remedy: Option<String>,
     /// The ACL of the object that the [`Remedy`] names.
     pub(super) acl: Option<AclLines>,
-    /// Advice if an entry on the path is never served, or is a file although the path continues below it.
+    /// Advice if an entry on the path is never served, or if an entry is a file and the path continues below this file.
     pub(super) obstacle: Option<String>,
 }
 

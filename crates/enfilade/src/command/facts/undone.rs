@@ -52,8 +52,8 @@ impl Before {
     }
 }
 
-/// The warning if the copy is of another store, or of a copy of this store that was changed elsewhere; `None` if the copy is of this store. Each
-/// store counts its own revisions. So the revisions do not show which changes are missing in the copy.
+/// The warning if the copy was made from another store, or from a duplicate of this store that was changed elsewhere. `None` if the copy was made
+/// from this store itself. Each store counts its own revisions. So the revisions do not show which changes are missing in the copy.
 fn of_another(before: At, origin: &Origin) -> Option<String> {
     let is_same = before.store.to_string() == origin.store;
     let whose = match is_same {
@@ -95,7 +95,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
     }
 }
 
-/// The text about the effect of a restored older state on revocations.
+/// The text that says: revocations after this time are lost, because an older state was restored.
 pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     format!(
         "revocations, deletions, disabling and removals of rights (also by NoAccess) after {} are lost; the old sessions, credentials and rights \

@@ -50,7 +50,7 @@ pub(super) fn invite(installation: &Installation, new: &str, file: &Path, json: 
     let lmdb = Arc::new(member(installation)?);
     refuse_backup_place(&installation.data, &*lmdb, file)?;
     let log = log_of(installation, &lmdb)?;
-    // Without the newest changes, the new member could need entries that the log does not have any more.
+    // The newest changes are fetched first. Otherwise the new member could need entries that the log does not have any more.
     Writer::new(Arc::clone(&lmdb) as Arc<dyn Source>, log)?.catch_up()?;
     let mut copy = atomic::unnamed(&installation.data)?;
     lmdb.copy_to(&mut copy)?;

@@ -33,8 +33,8 @@ impl Table {
         self.rows.iter().filter_map(pair).collect()
     }
 
-    /// Refuses a table without a needed column. For example, a record without the column of its expiry would be valid for ever. Also refuses two rows
-    /// with the same key, because one row would replace the other row.
+    /// Refuses a table without a needed column. For example, if the column of the expiry were missing, every record would be valid for ever. Also
+    /// refuses two rows with the same key, because one row would replace the other row.
     fn check(&self, described: &Described) -> anyhow::Result<()> {
         let Described { name, columns, keys } = described;
         if let Some(missing) =

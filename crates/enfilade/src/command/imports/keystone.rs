@@ -379,7 +379,7 @@ fn user(row: &Value, password: Option<Password>) -> Option<CloudRecord> {
     Some(CloudRecord::User(id(row, "id")?, Box::new(user)))
 }
 
-/// The rules of a user for multi-factor authentication that are in force.
+/// The rules for multi-factor authentication that are in force for a user.
 fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }

@@ -76,7 +76,7 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         );
         let mut commands = vec![passwd(first)];
         // If records of this server may differ from the records with the same names in the source, this command is not proposed. The reason: the
-        // command would give them the passwords, roles and tokens of the source.
+        // command would give the records of this server the passwords, roles and tokens of the source.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or import their old passwords, which are then enough without a second factor");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");

@@ -76,7 +76,7 @@ mod tests {
         let is_there = |name: &str| data.join(name).exists();
         let before = Before::look(&data);
         let revision = create(&data);
-        // Another process may use the store, or have changed it.
+        // If another process uses the store, or has changed it, everything stays.
         let open = Lmdb::open(&data.join(FACTS)).unwrap();
         before.restore(revision);
         assert!(is_there("facts/data.mdb") && is_there("keys"));

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The socket on which the server listens if the operator names no other socket. The service of the package creates its directory.
+/// The socket on which the server listens if the operator names no other socket. The service of the package creates the directory of this socket.
 const SOCKET: &str = "/run/enfilade/decisions.sock";
 
 /// The steps that let a proxy ask.
@@ -199,7 +199,7 @@ fn with_lines(text: &str, lines: &str) -> String {
 }
 
 /// The group to which the user must be added, so that the user may enter the directory of the socket. `None` if the user may enter the directory
-/// already. Fails unless the server can create the socket there, and no other user except root can create files there.
+/// already. Fails if the server cannot create the socket there, or if another user except root can create files there.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {
@@ -235,7 +235,7 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     if groups_of(&groups, user).contains(&Gid::from_raw(meta.gid())) {
         return Ok(None);
     }
-    // Root must not give the user of the proxy more than the socket: another group could have access to other files.
+    // Root must give the user of the proxy access to the socket only: another group could have access to other files, too.
     if meta.gid() != data.gid() || home.config.facts.group.is_some() {
         bail!(
             "the directory `{}` of the socket belongs to a group that may also give access to other files, so this command does not add {user} to the group. Add \

@@ -68,7 +68,7 @@ impl Service {
     }
 
     /// Starts the service if `agreed` is set, and gives it access to a datastore outside of the data directory. Otherwise returns the command that
-    /// starts or restarts the server, if one is needed.
+    /// starts or restarts the server, if a start or restart is needed.
     pub(super) fn start(&self, home: &Home, datastore: &str, agreed: bool) -> anyhow::Result<Running> {
         let outside = Some(datastore).filter(|path| !Path::new(path).starts_with(&home.data));
         let Service::Systemd { is_root } = self else {

@@ -7,8 +7,9 @@ use std::path::{Component, Path, PathBuf};
 /// The maximum number of links that are followed from one file, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Returns the file to which each symbolic link in these directories leads, and all further links on the way to this file. Also returns all links on
-/// the paths of the directories themselves. A link in the directories is in the result only if another link leads through it.
+/// For each symbolic link in these directories, returns the file to which the link leads, and all other links on the way to this file. Also returns
+/// all links on the paths of the directories themselves. A link that is in one of the directories is in the result only if another link leads through
+/// it.
 pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut steps = BTreeSet::new();
     for directory in directories {

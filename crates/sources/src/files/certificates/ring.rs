@@ -20,8 +20,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The greatest number of files that one ring opens or reads at the same time. With more slots, reads from a disk do not become faster, and the buffers
-/// of the slots do not fit into the cache of a core.
+/// The greatest number of files that one ring opens or reads at the same time. With more slots, reads from a disk do not become faster, and the
+/// buffers of the slots do not fit into the cache of a core.
 const SLOTS: usize = 128;
 /// The size of a slot's first buffer, in bytes. Most files fit into it. For a larger file, a larger buffer is allocated before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
@@ -72,7 +72,7 @@ impl Engine for Ring {
 
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()> {
         let directory = open_directory(directory)?;
-        // A ring that gets less CPU reads fewer files.
+        // All rings take the index of their next file from this counter. So a ring that gets less CPU time reads fewer files.
         let next = AtomicUsize::new(0);
         let run = || {
             let mut run = Run::new(&directory, names, &next, each)?;
@@ -298,7 +298,7 @@ impl<'r> Run<'r> {
 }
 
 impl Drop for Run<'_> {
-    /// If the run ends early, also by a panic of `each`, the kernel may still write into the buffers. So the buffers are never freed.
+    /// If the run ends early (also if `each` panics), the kernel can still write into the buffers. So the buffers are never freed.
     fn drop(&mut self) {
         if self.under_way > 0 {
             std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));

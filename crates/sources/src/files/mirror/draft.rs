@@ -13,7 +13,7 @@ pub(super) struct Draft<'v, 's> {
     pub(super) removed: usize,
     /// The problems of each file. The texts do not contain the name of the file.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The first second, since the epoch, at which last good facts exceed the stale limit.
+    /// The earliest time at which last good facts are older than the stale limit, in seconds since the epoch.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Acl;
 
-/// Compares `acl.cfg` with the facts. The administrator `root@pam` has all rights without a line in the file.
+/// Compares `acl.cfg` with the facts. The administrator `root@pam` has all rights, even if the file has no line for this user.
 pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let AclCfg { problems, broken, .. } = acl;
     for LineError { line, reason } in problems {

@@ -18,7 +18,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch that starts with the first call of [`Watch::wait`]. This first call returns at once, unless inotify is not available.
+    /// A watch that starts with the first call of [`Watch::wait`]. If inotify is available, this first call returns at once.
     pub(super) fn new() -> Self {
         Watch { inotify: None, watched: BTreeSet::new() }
     }

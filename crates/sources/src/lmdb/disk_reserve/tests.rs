@@ -205,7 +205,7 @@ fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
     }
 }
 
-/// Only if the file system cannot allocate in advance, changes are committed without a reserve. After any other error of the allocation, changes are
+/// If the file system cannot allocate space in advance, changes are committed without a reserve. After any other error of the allocation, changes are
 /// refused.
 #[test]
 fn an_error_of_the_disk_is_not_an_endless_reserve() {

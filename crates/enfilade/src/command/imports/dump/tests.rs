@@ -95,7 +95,7 @@ fn texts_that_a_user_chooses_add_no_row_and_replace_none() {
     for create in ["", CREDENTIALS] {
         assert_eq!(read(&[MYSQL, create, listed].concat()).unwrap().secrets, expected);
     }
-    // A text of a table that is not needed may look like a statement.
+    // A text in a table that the import does not need can look like a statement.
     let other = "INSERT INTO other VALUES('x\nINSERT INTO application_credential VALUES(1,''ann'',''x'',''evil'',NULL);\n');\n";
     assert_eq!(
         read(&sqlite(&[other, CREDENTIALS, &rows("'x'", "NULL")].concat())).unwrap().secrets,

@@ -112,8 +112,8 @@ pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<(
             asked.left.push(Imported::left(kind, called, why));
             continue;
         }
-        // The list of trusts does not contain their roles. Keystone refuses to list the roles of a trust that can no longer be used, and the import
-        // reports this.
+        // The list of trusts does not contain their roles. Keystone refuses to list the roles of a trust that can no longer be used. Then the trust
+        // is left out, and the report contains the refusal.
         match api.list_in_widest_session(&format!("OS-TRUST/trusts/{called}/roles"), "roles").await? {
             Ok(roles) => asked.each(kind, &[row], |row| {
                 Some(CloudRecord::Trust(id(row, "id")?, Box::new(trust(row, &roles)?)))
@@ -305,7 +305,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // On this server, these rules also refuse a login with only this method.
+            // On this server, too, these rules refuse a login with only an application credential.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),

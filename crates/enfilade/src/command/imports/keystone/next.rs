@@ -74,8 +74,8 @@ pub(super) fn steps(
     next
 }
 
-/// A text about the users of the source that come from LDAP directories or identity providers, which have long ids. Only the directory or provider
-/// has their passwords, and this server does not use it.
+/// A text about the users of the source that have long ids: they come from LDAP directories or identity providers. Only the directory or provider has
+/// the passwords of these users, and this server does not use the directory or provider.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {
