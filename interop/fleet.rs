@@ -348,7 +348,7 @@ fn members_leave_and_the_last_one_works_alone() {
     // Older files would restore deleted records.
     let refused = why(&run(&c, &["fleet", "recover", "--force"], None));
     assert!(
-        refused.contains("datastore.cfg` is missing, differs") && refused.contains("--accept-files"),
+        refused.contains("datastore.cfg` is missing, but") && refused.contains("--accept-files"),
         "{refused}"
     );
     std::fs::copy(b.join("datastore.cfg"), c.join("datastore.cfg")).unwrap();
