@@ -55,8 +55,8 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. In each of these two parts, the
-/// datastore of a first start comes first.
+/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. The datastore of a first start comes
+/// first in the part to which it belongs.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -64,8 +64,8 @@ pub struct CrtList {
     pub lines: Vec<Line>,
     /// The numbers of the lines that cannot be applied, each with the reason.
     pub bad: Vec<(u32, String)>,
-    /// The numbers of the lines that possibly have another effect than their author expects, each with a warning. A line with a warning is applied,
-    /// unless it is also in `bad`.
+    /// The numbers of the lines that possibly have a different effect than their author expects, each with a warning. A line with a warning is
+    /// applied, unless it is also in `bad`.
     pub warnings: Vec<(u32, String)>,
 }
 

@@ -20,8 +20,8 @@ use enfilade_facts::vocabulary::TrustId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The client named no scope. For an application credential or an OAuth access token, the session is for the project of the credential or access
-    /// token. Otherwise the session is for the user's default project. The session is unscoped if the user has no default project, or if this project
-    /// is not available to the user.
+    /// token. Otherwise the session is for the user's default project, or it is unscoped if the user has no default project or this project is not
+    /// available to the user.
     Usual,
     /// The client named this scope.
     Scope(Scope),

@@ -189,7 +189,7 @@ impl NewPasskey {
 }
 
 impl Assertion {
-    /// Checks an answer that an authenticator signed with this passkey (section 7.2). Returns the counter of the authenticator.
+    /// Checks that an answer was signed with this passkey, and is valid (section 7.2). Returns the counter of the authenticator.
     ///
     /// # Errors
     /// A text for the log: the reason why the answer is refused.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[repr(C)]
 pub struct Known {
     /// Whether the datastore has no maintenance mode, no mount point and no error in its section. If this is true, only the state of `datastore.cfg`
-    /// as a whole can close the datastore.
+    /// as a whole, or a home on other members of the fleet, can close the datastore.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,

@@ -7,7 +7,7 @@
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
 //! - For a set of objects, which of these objects a principal sees. The key contains the `SetId`, the states of the objects and the decision of the
 //!   roles. One lookup returns the results for all objects of the set.
-//! - For a revision of the facts: which nodes of a path have role assignments, and which application has a host.
+//! - For a revision of the facts: which nodes of a path have role assignments, and which application a host belongs to.
 //! - The roles on a node or below it, whether a principal has any role in a datastore, and the nodes in a datastore on which a principal has a role.
 //!   The key contains the revision of the facts, whether the mirror is current, the user, the token if it has roles of its own, the reach, and the
 //!   `SetId`. At one revision a user has one set of groups, but the principal can be from an older revision. Because the key contains the `SetId`,

@@ -11,9 +11,9 @@ use rustix::fd::AsFd as _;
 use rustix::fs::{Gid, Uid, fchown, fremovexattr};
 use rustix::io::{self, Errno};
 
-/// Writes an extended attribute with an ACL. If this process may not write the attribute, there are two cases. If a helper was asked and cannot write
-/// the attribute either, the error is [`Errno::NOTCONN`]. If there is no helper, or if the helper never writes an attribute of this name, the error
-/// is [`Errno::PERM`].
+/// Writes an extended attribute with an ACL. If this process may not write the attribute, the helper writes it. If the helper cannot write it either,
+/// or does not answer, the error is [`Errno::NOTCONN`]. If there is no helper, or if the helper never writes an attribute of this name, the error is
+/// [`Errno::PERM`].
 pub(crate) fn set_acl_attribute(node: &Node, name: &str, acl: &[u8]) -> io::Result<()> {
     or_helper(node, is_of_samba(name), set_attribute(node.fd(), name, acl), &Request::SetAcl(acl))
 }

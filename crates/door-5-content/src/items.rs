@@ -31,8 +31,8 @@ use std::str::FromStr;
 const RECORD: &str = "record";
 /// The longest record, in bytes: a path, a name of a user and a token, and some numbers.
 const RECORD_BYTES_MAX: u64 = PATH_BYTES_MAX as u64 + 1024;
-/// The maximum number of items of one user that one run of [`expire`] removes. The leftovers of interrupted removals count, too. Their ids take less
-/// than 1 MiB of memory.
+/// The maximum number of items of one user that one run of [`expire`] removes. The leftovers of interrupted removals count, too. The ids and names of
+/// so many items and leftovers take less than 1 MiB of memory.
 const EXPIRED_AT_ONCE: usize = 10_000;
 
 /// The id of an item. The order of ids is the order of the seconds in which the items were made. Items of the same second are in no particular order.

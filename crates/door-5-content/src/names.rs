@@ -170,7 +170,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. Even before the end of the directory, the result can be empty: if none of the entries that were read is ever served.
+    /// The next names. If none of the entries that were read is ever served, the result is empty even before the end of the directory.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);

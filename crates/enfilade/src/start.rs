@@ -1,6 +1,6 @@
 //! Opens the store of facts for a server. An older store is upgraded, and a store with much free space is compacted. If another process restores,
-//! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server opens the store for its
-//! work and starts its threads, it limits the files and ports that its process may open.
+//! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its
+//! threads, it limits the files and ports that its process may open.
 
 use crate::config::Config;
 use crate::confinement::Confinement;
@@ -61,14 +61,12 @@ fn try_to_open(
     is_first: bool,
 ) -> anyhow::Result<Home> {
     // All handles of a process share one environment. While this handle exists, the pages of the store are not checked again.
-    let store = prepare(installation, is_first)?;
+    let _store = prepare(installation, is_first)?;
     if limits.is_none() {
         *limits = Some(Confinement::of_files(installation, config)?);
         notes::start()?;
     }
-    let home = Home::open(installation.clone(), Use::Serve);
-    drop(store);
-    home
+    Home::open(installation.clone(), Use::Serve)
 }
 
 /// Opens the store. If necessary, it is upgraded or compacted before.

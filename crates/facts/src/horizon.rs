@@ -18,7 +18,7 @@ use crate::tables::{Revocation, Revoked};
 use crate::view::View;
 use std::ops::ControlFlow;
 
-/// The latest issue time that a session can have at present, in seconds since the epoch.
+/// The latest issue time that a session of this server can have at present, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon(i64);
 

@@ -24,7 +24,7 @@ use crate::revision::At;
 pub struct MemoSeed(pub [u8; 16]);
 
 /// The digest of all inputs of a pure function: SipHash-1-3 with 128 bits, compared as a whole. No client ever sees the `MemoKey` of an entry of a
-/// memo. If the attacker does not know the seed, the best known differential attack makes the internal states for two inputs equal with a probability
+/// memo. If an attacker does not know the seed, the best known differential attack makes the internal states for two inputs equal with a probability
 /// of 2^-167 (Dobraunig, Mendel, Schläffer 2014). This probability is less than 2^-128, the probability that two random digests are equal.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MemoKey(u128);

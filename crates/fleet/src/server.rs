@@ -430,7 +430,7 @@ impl Follower {
             }
         };
         self.registration = Some(registration);
-        // The report comes first: if a direct connection broke unnoticed, an acknowledgement waits for this report.
+        // The report comes first: if a direct connection broke unnoticed, it is possible that an acknowledgement waits for this report.
         self.report().await?;
         let log = self.replica.log();
         if is_due(RENEW_TICKS) {

@@ -325,12 +325,12 @@ fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &s
     for file in FileName::ALL {
         let path = files.path(file);
         let bytes = files.read(file).with_context(|| format!("`{}` cannot be read", path.display()))?;
-        let differs = match (&bytes, known.get(&file)) {
+        let (differs, next) = match (&bytes, known.get(&file)) {
             (Some(bytes), Some(row)) if !is_version(bytes, row) => {
-                "differs from the file that the fleet read last"
+                ("differs from the file that the fleet read last", next)
             }
-            (None, Some(_)) => "is missing, but the fleet has read such a file",
-            (Some(_), None) => "exists, but the fleet has no such file: move it away",
+            (None, Some(_)) => ("is missing, but the fleet has read such a file", next),
+            (Some(_), None) => ("exists, but the fleet has no such file", "Move the file away"),
             (None, None) | (Some(_), Some(_)) => continue,
         };
         bail!(

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The id of a credential. The id of an EC2 key is the SHA-256 digest of its access key. Any other id consists of 32 random bytes. Exception: if the
-/// credential was imported from Keystone, its id consists of the 16 bytes of Keystone's id, twice in a row.
+/// credential is not an EC2 key and was imported from Keystone, its id consists of the 16 bytes of Keystone's id, twice in a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BlobId(pub [u8; 32]);

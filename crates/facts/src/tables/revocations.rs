@@ -39,7 +39,7 @@ pub enum Revoked {
     Role(RoleId),
     /// A subject that is stored as a digest. [`Revoked::roles_on`] and [`Revoked::groups_of`] define such subjects.
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
-    /// A stored time, not a revocation: the latest issue time that a session can have at present ([`Horizon`](crate::Horizon)).
+    /// A stored time, not a revocation: the latest issue time that a session of this server can have at present ([`Horizon`](crate::Horizon)).
     Horizon,
     /// A stored time, not a revocation: the purge time ([`Passed`](crate::Passed)).
     Passed,

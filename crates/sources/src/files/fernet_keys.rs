@@ -121,7 +121,7 @@ impl FernetKeys {
         FernetKeys { group, ..self }
     }
 
-    /// The mode of the directory or of a file in it, `None` if only the owner and the members of the group may open the directory or the file.
+    /// The mode of the directory or of a file in it; `None` if only the owner and the members of the group may open the directory or the file.
     fn too_wide(&self, meta: &Metadata) -> Option<u32> {
         let allowed = if self.group == Some(meta.gid()) { 0o770 } else { 0o700 };
         Some(meta.mode() & 0o777).filter(|mode| mode & !allowed & 0o077 != 0)
@@ -239,9 +239,9 @@ impl FernetKeys {
         above(found.keys.keys().copied(), max_active.max(2))
     }
 
-    /// If `agree` accepts, makes the staged key the primary key, creates a new staged key, and deletes the keys beyond the number `max_active`. The
-    /// order of the steps ensures that every key except the deleted keys is in the directory at any moment. So tokens of the keys that stay can
-    /// always be verified.
+    /// If `agree` accepts, makes the staged key the primary key, creates a new staged key, and deletes the keys with the lowest numbers so that at
+    /// most `max_active` keys remain. The order of the steps ensures that every key except the deleted keys is in the directory at any moment. So
+    /// tokens of the keys that stay can always be verified.
     ///
     /// # Errors
     /// When there is no staged key, `agree` refuses, or a file cannot be written. A failed rotation deletes no key that a successful rotation would

@@ -70,8 +70,8 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     Some(format!(
         "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made in the replaced store after {} are not \
          in the copy. The copy has an earlier change of these kinds only if the change was made before the two stores were separated, when one of \
-         them was made as a copy of the other. Changes that are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
-         of the server",
+         them was made as a copy of the other. Changes that are not in the copy have no effect any more, so make them again. To find these changes, see \
+         the lines with \"event\":\"change\" in the log of the server",
         output::time(origin.unix_seconds)
     ))
 }
@@ -95,7 +95,7 @@ fn told(what: &str, lost: u64, origin: &Origin, data: &Path, is_set_aside: bool)
     }
 }
 
-/// The text that says: revocations after this time are lost, because an older state was restored.
+/// The text about the effect of a restored older state: revocations and similar changes after this time are lost.
 pub(in crate::command) fn valid_again(unix_seconds: i64) -> String {
     format!(
         "revocations, deletions, disabling and removals of rights (also by NoAccess) after {} are lost; the old sessions, credentials and rights \

@@ -72,7 +72,7 @@ impl Plan {
     }
 }
 
-/// The Linux user of the operator who runs the command. `None` if this user is root, or if the name cannot be the name of a user of this server.
+/// The Linux user of the operator who runs the command. `None` if this user is root, or if [`user_of`] refuses the name.
 fn caller() -> Option<String> {
     let named = std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty());
     let name = named.unwrap_or_else(|| owner::name_of(rustix::process::getuid().as_raw()));

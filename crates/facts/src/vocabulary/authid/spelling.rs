@@ -12,7 +12,7 @@ fn encoded(text: &str) -> PercentEncode<'_> {
     percent_encode(text.as_bytes(), UNENCODED)
 }
 
-/// Encodes a text as [`encoded`] does. A client chose the text, so the text can have any length. If the text is longer than the longest name, it is
+/// Encodes a text as [`encoded`] does. The text can come from a client, so it can have any length. If the text is longer than the longest name, it is
 /// cut at that length, and `~` marks the cut. A `~` in the text itself is encoded.
 fn encoded_start(text: &str) -> impl Iterator<Item = &str> {
     let end = text.char_indices().nth(limits::NAME_CHARS_MAX).map(|(end, _)| end);

@@ -305,7 +305,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // On this server, too, these rules refuse a login with only an application credential.
+            // On this server, too, these rules refuse a login with only an application credential, or with only an access token.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),
