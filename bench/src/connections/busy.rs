@@ -55,7 +55,7 @@ pub(super) fn run(report: &mut Report, size: &Size, place: &Path) -> Result<(), 
         for (server, cpu) in &mut all {
             cpu.push(turn(server, size.connections, size.requests)?);
         }
-        // Another server begins the next round.
+        // The next round begins with another server.
         all.rotate_left(1);
     }
     tell(report, size, &all);

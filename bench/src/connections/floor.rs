@@ -1,5 +1,5 @@
-//! The part of the work that every server must do: it decrypts a request, reads the file, encrypts the response, and sends it. It parses no header
-//! field, judges nothing, and writes no log.
+//! A loop that does only the work that every server must do: it decrypts a request, reads the file, encrypts the response, and sends it. The loop
+//! parses no header field, judges nothing, and writes no log.
 
 use super::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS, OK, PREFACE, SETTINGS};
 use super::servers::Measured;
@@ -75,7 +75,7 @@ pub(crate) fn serve(address: SocketAddr, place: &Path, file: &Path) -> Result<()
     let config = Arc::new(config);
     for stream in TcpListener::bind(address)?.incoming() {
         let (stream, config, file) = (stream?, Arc::clone(&config), file.to_owned());
-        // A connection without a handshake is the question whether the loop listens.
+        // A connection without a handshake comes from the check whether the loop listens.
         std::thread::spawn(move || drop(connection(stream, config, &file)));
     }
     Ok(())

@@ -49,7 +49,7 @@ pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Resu
     Ok(samples)
 }
 
-/// Sends `count` requests, on each connection one after the other.
+/// Sends `count` requests in all. Each connection sends its requests one after the other.
 pub(super) fn one_after_the_other(lines: &mut [Line], count: u64) -> Result<(), Failure> {
     let poll = epoll::create(CreateFlags::CLOEXEC)?;
     for (n, line) in lines.iter_mut().enumerate() {

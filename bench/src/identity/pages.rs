@@ -1,4 +1,4 @@
-//! The part of a commit that no program can avoid: it writes the changed pages, and waits until they are on the disk.
+//! The part of a commit that no program can avoid: writing the changed pages, and waiting until they are on the disk.
 
 use crate::Failure;
 use crate::samples::Samples;
@@ -10,7 +10,8 @@ use std::path::Path;
 const PAGE: usize = 4_096;
 /// The number of pages of the file.
 const PAGES: u64 = 65_536;
-/// A prime number: the pages of a commit are not next to each other.
+/// The distance between two written pages, so that the pages of a commit are not next to each other. It is a prime number, so that all pages are
+/// used.
 const STRIDE: u64 = 7_919;
 const TURNS: usize = 7;
 const COMMITS: u32 = 400;

@@ -1,5 +1,5 @@
-//! Another process that commits changes to the store, as a command does. The kernel lets it make only few writes in a second, so each of its commits
-//! takes as long as on a slow disk (cgroups: `blkio.throttle.write_iops_device`, or `io.max` of version 2).
+//! Another process that commits changes to the store, as a command does. The kernel lets it make only a few writes in a second, so each of its
+//! commits takes as long as on a slow disk (cgroups: `blkio.throttle.write_iops_device`, or `io.max` of version 2).
 
 use crate::Failure;
 use crate::stopwatch::{Child, now};
@@ -52,7 +52,7 @@ impl Drop for Slow {
     }
 }
 
-/// The numbers of the disk on which this place is.
+/// The device numbers (major and minor) of the disk on which this place is.
 fn disk_of(place: &Path) -> Result<String, Failure> {
     let device = std::fs::metadata(place)?.dev();
     let numbers = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
@@ -93,7 +93,7 @@ impl Writer {
     }
 }
 
-/// Runs in the other process. Commits from the first line of its input to the end of the input, and prints the commits per second.
+/// Runs in the other process. Begins to commit after the first line of its input, stops at the end of the input, and prints the commits per second.
 pub(crate) fn commit(store: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(store)?;
     let mut out = std::io::stdout().lock();

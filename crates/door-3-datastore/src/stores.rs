@@ -61,7 +61,7 @@ impl<H> Stores<H> {
     }
 }
 
-/// The number of the part that contains a datastore. The table of a part uses other bits of the hash.
+/// The number of the part of the index that contains a datastore. The table in the part uses other bits of the hash.
 fn part_of(name: &DatastoreName) -> usize {
     let hash = BuildHasherDefault::<NameHasher>::default().hash_one(name);
     (hash >> 32) as usize % PARTS

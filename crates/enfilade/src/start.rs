@@ -69,7 +69,7 @@ fn try_to_open(
     Home::open(installation.clone(), Use::Serve)
 }
 
-/// Opens the store. If necessary, it is upgraded or compacted before.
+/// Opens the store. If necessary, the store is first upgraded or compacted.
 fn prepare(installation: &Installation, is_first: bool) -> anyhow::Result<Lmdb> {
     let store = match open(installation) {
         Err(OpenError::Older { .. }) => {

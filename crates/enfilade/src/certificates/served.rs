@@ -230,7 +230,7 @@ impl Served {
         self.watch_unless(Watched::is_of);
     }
 
-    /// As [`Self::watch`], unless `is_enough` says that the present watch is sufficient.
+    /// Like [`Self::watch`], but keeps the present watch if `is_enough` says that it is sufficient.
     fn watch_unless(&self, is_enough: fn(&Watched, &CertificateFiles) -> bool) {
         let keeper = Arc::clone(&self.exchange.borrow().keeper);
         let mut watched = self.watched();

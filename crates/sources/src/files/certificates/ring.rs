@@ -20,8 +20,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The greatest number of files that one ring opens or reads at the same time. With more slots, reads from a disk do not become faster, and the
-/// buffers of the slots do not fit into the cache of a core.
+/// The greatest number of files that one ring opens or reads at the same time. Each of these files takes a slot. With more slots, reads from a disk
+/// do not become faster, and the buffers of the slots do not fit into the cache of a core.
 const SLOTS: usize = 128;
 /// The size of a slot's first buffer, in bytes. Most files fit into it. For a larger file, a larger buffer is allocated before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
