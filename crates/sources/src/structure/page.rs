@@ -140,7 +140,7 @@ pub(super) fn of_tree(page: &[u8], number: u64, is_leaf: bool, is_free: bool) ->
         && lower <= upper
         && upper <= page.len();
     let count = lower.checked_sub(PAGE_HEAD)? / 2;
-    // A branch of the tree of free pages may have only one node (OpenLDAP's ITS#8336).
+    // In the tree of free pages, a branch with only one node is valid, too (OpenLDAP's ITS#8336).
     let fewest = if is_leaf || is_free { 1 } else { 2 };
     if !is_sound || count < fewest {
         return None;
