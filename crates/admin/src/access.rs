@@ -240,7 +240,7 @@ fn given_by(
     };
     let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
     let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
-    // If the owner lost a role, the text lists all roles that the owner still has on the project, because the lost role may imply some of them.
+    // If the owner lost a role, the text lists all roles that the credential still gives, because the lost role may imply some of them.
     let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
     let mut gives = match kept.is_empty() {
         true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
@@ -421,7 +421,7 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
     Ok((id, members(view, id)?))
 }
 
-/// As [`users_in_group`], but the caller gives the id of the group instead of its name.
+/// Like [`users_in_group`], but the caller gives the id of the group instead of its name.
 pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {

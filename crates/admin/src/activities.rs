@@ -63,7 +63,7 @@ pub fn settle_activities(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`settle_activities`], for the users whose ids are keys of the table `R`.
+/// Like [`settle_activities`], but only for the users that have a record in the table `R`.
 fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     let edit = |before: Activity, profile: &Profile| settled(ctx, before, profile);
     let mut after: Option<UserId> = None;

@@ -99,8 +99,8 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
-        // The issue time is the issue time of the sign-in. So every revocation that ends the session of the sign-in also ends the application's
-        // session.
+        // The issue time of the application's session is the issue time of the sign-in. So every revocation that ends the session of the sign-in also
+        // ends the application's session.
         issued_at: claim.issued_at,
         audit: claim.audit.own,
         audience: Audience::Application(at.application.clone()),

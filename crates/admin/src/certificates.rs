@@ -477,7 +477,7 @@ impl CertificateFiles {
     }
 
     /// Reads and verifies one file. Returns its leaf, its identity (`None` if the file changed recently), and a warning.
-    #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
+    #[allow(clippy::type_complexity, reason = "three results for one file, used only in this module")]
     fn whole(
         &self,
         path: &Path,

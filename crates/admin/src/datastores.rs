@@ -290,7 +290,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position =
         position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
-        // All sections with this name are removed. Otherwise the server would now serve the path of another section with the name.
+        // All sections with this name are removed. Otherwise the server would now serve the path of another section with the same name.
         sections.retain(|section| section.id != name.as_str());
         return Ok(());
     }

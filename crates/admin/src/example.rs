@@ -55,8 +55,8 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. The datastore of a first start comes
-/// first in the part to which it belongs.
+/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. Of the datastores in the same state,
+/// the datastore of a first start comes first.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -30,7 +30,7 @@ pub struct Imported {
     pub left_out: Option<String>,
     /// How the imported record differs from the record in the source, if the operator has to know.
     pub differs: Option<String>,
-    /// Whether this is only a remark about a record of a followed file. The import did not add the record.
+    /// Whether this is only a remark about a record of a followed file. In this case, the import did not add the record.
     pub is_remark: bool,
 }
 

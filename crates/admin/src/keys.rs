@@ -168,7 +168,7 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
 }
 
 /// Rotates the keys if the primary key is old enough. If several servers try to rotate the keys at the same time, exactly one server rotates them.
-/// Returns `None` if the rotation is not due, or another server made it.
+/// Returns `None` if the rotation is not due, or another server rotated the keys.
 ///
 /// # Errors
 /// As [`rotate_keys`] if `force` is not set.

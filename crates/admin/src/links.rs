@@ -110,7 +110,7 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
     let name = format!("link-{}", to_hex(&random::<NAME_BYTES>()?)).parse()?;
     let tokenid = Authid { user: new.owner.clone(), token: Some(name) };
     let LinkPlace { datastore, rights, .. } = &new.place;
-    // The text does not contain the path, because people who have no right to see the path can read the change log.
+    // The description of the change does not contain the path, because people who have no right to see the path can read the change log.
     let what = format!("link create {tokenid}: {} {datastore}", rights.name());
     let ((), at) = ctx.commit(&what, |view, change| {
         let owner = user_id(view, &new.owner)?;

@@ -18,9 +18,9 @@ pub struct AclLines {
     pub sddl: Option<String>,
     /// The mode bits of the object.
     pub mode: u32,
-    /// The user number of the owner.
+    /// The user number (uid) of the owner.
     pub uid: u32,
-    /// The number of the group.
+    /// The group number (gid) of the object.
     pub gid: u32,
 }
 

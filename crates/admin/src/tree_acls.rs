@@ -70,7 +70,7 @@ pub fn count_entries(
 }
 
 /// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced. Protected
-/// objects do not change. To show progress, `seen` is called for each object that the walk meets below the path. A dry run changes nothing.
+/// objects do not change. To show progress, `seen` is called for each object that the tree walk finds below the path. A dry run changes nothing.
 ///
 /// # Errors
 /// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.

@@ -181,7 +181,7 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     (line, rest.get(1..).unwrap_or_default())
 }
 
-/// Decodes base64. The running time can depend on the content, because only certificates and encrypted keys are decoded here.
+/// Decodes base64. The running time can depend on the content. This reveals no secret, because only certificates and encrypted keys are decoded here.
 pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     // The buffer has room for the whole result from the start, and is truncated at the end.
     into.resize(base64.len() / 4 * 3 + 3, 0);

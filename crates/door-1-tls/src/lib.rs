@@ -1,6 +1,6 @@
 //! The first door, TLS: which certificate does the server present for a server name?
 //!
-//! Read first what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]) and the decision ([`open`]). Then read the results of the
+//! First read what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]) and the decision ([`open`]). Then read the results of the
 //! decision ([`TlsPermit`] and [`Refusal`]) and the memo of parsed keys ([`KeyMemo`]). Until a handshake needs a certificate file, the server has
 //! only fields of the file's [`Leaf`] in memory, and the private key stays on the disk.
 //!

@@ -58,9 +58,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at this view
-/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the session's
-/// token, which the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless
+/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at the revision
+/// of this view ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the
+/// session's token, which the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless
 /// (`Revoked::is_timeless`), so none of these marks ends the session.
 ///
 /// # Errors

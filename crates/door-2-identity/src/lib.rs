@@ -4,7 +4,7 @@
 //! facts. [`validate`] judges a session for a service that asks about the session. [`issue`] judges a new session: for a login to Identity v3
 //! ([`Login`]), a signed request, or an OAuth consumer after [`prove`] has checked its signature.
 //!
-//! Read first the credentials of clients ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door
+//! First read the credentials of clients ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door
 //! needs ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]),
 //! or the reason why there is no permit ([`Closed`]). Finally, read about the memo of the door ([`IdentityMemo`]).
 

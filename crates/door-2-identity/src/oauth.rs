@@ -154,7 +154,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let id = proof.access.ok_or(Refusal::Delegated(
-        "a session is issued only for an OAuth access token, and the request is signed without one",
+        "a session is issued only for an OAuth access token, and this request was signed without an access token",
     ))?;
     let row = view.access_token(&id)?.ok_or(UNKNOWN)?;
     let methods = match receipt {

@@ -1,4 +1,4 @@
-//! Passkeys (Web Authentication, level 2): what a browser sends about a passkey, and its checks.
+//! Passkeys (Web Authentication, level 2): the data that a browser sends about a passkey, and the checks of these data.
 //!
 //! A passkey takes the place of a code, after the password. The browser binds each answer of an authenticator to a challenge and to the origin of
 //! the page, so a page of another site gets no answer that this server accepts. The server does not ask for an attestation, because it accepts every
@@ -101,12 +101,12 @@ pub fn host_of_origin(origin: &str) -> Option<&str> {
 /// Checks that the browser made these data for this page (section 7.1, steps 7 to 9, and section 7.2, steps 11 to 13; also `crossOrigin`).
 fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result<(), &'static str> {
     let data: serde_json::Value = serde_json::from_slice(data)
-        .map_err(|_| "the data of the browser (`clientDataJSON`) is no JSON: try another browser")?;
+        .map_err(|_| "the data of the browser (`clientDataJSON`) is not JSON: try another browser")?;
     let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let challenge = URL_SAFE_NO_PAD.encode(ceremony.challenge);
     match () {
         () if text("type") != kind => {
-            Err("the browser answered another kind of question: load the page again, then try again")
+            Err("the browser answered another kind of request: load the page again, then try again")
         }
         () if text("challenge") != challenge => {
             Err("the answer belongs to another challenge: load the page again, then try again")
@@ -162,7 +162,7 @@ impl NewPasskey {
             host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
         check_client_data(&self.client_data, "webauthn.create", ceremony)?;
         let (flags, counter) = head(&self.authenticator_data, host)?;
-        // After the head come the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.
+        // The first `HEAD` bytes are followed by the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.
         let id = self.authenticator_data.get(HEAD + 18..).unwrap_or_default();
         let length = self.authenticator_data.get(HEAD + 16..HEAD + 18).unwrap_or_default();
         let is_named = flags & HAS_CREDENTIAL != 0
@@ -211,7 +211,7 @@ impl Assertion {
         match (passkey.counter, counter) {
             (0, 0) => Ok(0),
             (known, counter) if known < counter => Ok(counter),
-            _ => Err("the counter of the authenticator did not grow: perhaps it was copied"),
+            _ => Err("the counter of the authenticator did not grow: perhaps the authenticator was copied"),
         }
     }
 }
@@ -280,7 +280,7 @@ mod tests {
         for (why, refused) in [
             ("another challenge", refused(|_| {}, 2)),
             (
-                "another kind of question",
+                "another kind of request",
                 refused(|new| new.client_data = client_data("webauthn.get", 1, ORIGIN), 1),
             ),
             (

@@ -45,7 +45,7 @@ pub fn who_would(
 
 /// The refusal that every login as `authid` gets, if no login as `authid` can succeed: for a user the refusal of [`check_login`], for a token the
 /// refusal of [`crate::check_secret`]. If `with_password` is set and the user needs further methods in addition to the password, the result is
-/// [`Refusal::MoreMethods`], even if the user can log in in another way.
+/// [`Refusal::MoreMethods`], even if the user has another way to log in.
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.

@@ -182,7 +182,7 @@ pub enum Refusal {
         why: &'static str,
     },
     /// The methods of one login belong to different users.
-    #[error("the methods of the login are of different users")]
+    #[error("the methods of the login belong to different users")]
     OtherUser,
     /// There is no key that can sign the token of a new session.
     #[error(
@@ -192,7 +192,7 @@ pub enum Refusal {
     /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
     /// random bytes.
     #[error(
-        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or move the time of sessions"
+        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or raise the latest issue time of sessions"
     )]
     Busy,
     /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
@@ -279,7 +279,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
     RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
     RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console, and the operator with `enfilade link list`"),
-    RefusalRow::new("ID34", Fault::Client, "the link was used as often as it may be", "ask the maker of the link for a new one"),
+    RefusalRow::new("ID34", Fault::Client, "the link has no uses left", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
     RefusalRow::new("ID36", Fault::Client, "the link was used too often in this minute, or too many wrong passwords were entered for it", "wait a minute"),
 ];

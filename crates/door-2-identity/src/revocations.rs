@@ -16,7 +16,7 @@ const FAN: usize = 256;
 /// compared with these marks alone.
 const NEWEST: usize = 8;
 
-/// The index of all revocation marks. Each mark is stored with a second: it ends sessions that were issued up to that second.
+/// The index of all revocation marks. Each mark is stored with a time in seconds: the mark ends sessions that were issued up to this time.
 #[derive(Clone)]
 pub struct Revocations {
     /// The tree of marks. It becomes `None` when there are more than `most` marks, and is built again when at most `most / 2` marks are left. While
@@ -48,7 +48,7 @@ struct Shelf {
 /// A few sorted marks, each with the second up to which it ends sessions.
 type Part = Option<Arc<[Entry]>>;
 
-/// A mark in few bytes ([`Revoked::short`]).
+/// The short form of a mark ([`Revoked::short`]).
 type Mark = [u8; 17];
 
 /// A mark with the second up to which it ends sessions. The fields have no padding, because there can be millions of marks.

@@ -31,8 +31,8 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
-/// Checks that the user's password would be accepted. If `credential` is given, instead checks that the secret or the certificate of this API token,
-/// or this link, would be accepted.
+/// Checks that the user's password would be accepted. If `credential` is given, checks instead that this API token or link would be accepted with the
+/// correct secret or certificate.
 ///
 /// # Errors
 /// The refusal of a login with the correct secret.

@@ -18,7 +18,7 @@ pub struct Validity {
     pub(crate) of_files: bool,
     /// Whether the records that mirror edited files were current when the verdict was made.
     pub(crate) mirror: MirrorHealth,
-    /// For the session of a token: the generation of the key ring that opened the token. For every other credential, also for the session of a
+    /// For the session of a token: the generation of the key ring that opened the token. For every other credential, including the session of a
     /// browser: 0.
     pub(crate) keys: u64,
 }

@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// The users that 1,000 choices select, and how often a user with a long id was selected.
+    /// The users that 1,000 choices select, and how many times a user with a long id was selected.
     fn selected(ids: &[UserId]) -> (BTreeSet<UserId>, usize) {
         let mut facts = Facts::new();
         facts.commit(|_, change| {
@@ -396,7 +396,7 @@ mod tests {
         (all, long)
     }
 
-    /// For an unknown user, the password check of an existing user is done. If that user nearly always had the same kind of id, the time would reveal
+    /// For an unknown user, the password of an existing user is checked. If that user nearly always had the same kind of id, the time would reveal
     /// which users have the other kind of id.
     #[test]
     fn users_with_both_kinds_of_ids_are_selected() {

@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn the_words_are_where_the_layout_says() {
-        // For three datastores and two shards: names of four words from 64, then a cache line for each shard and place.
+        // For three datastores and two shards: from word 64, a name of four words for each datastore; then a cache line for each shard and place.
         assert_eq!(ledger_words(3, 2), 64 + 3 * 4 + 2 * 3 * 8);
         let layout = Layout::in_words(ledger_words(3, 2), 2);
         assert_eq!((layout.places, layout.shards), (3, 2));

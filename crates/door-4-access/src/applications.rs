@@ -33,7 +33,8 @@ pub struct ApplicationAsk {
     /// Whether the connection changes to another protocol, such as WebSocket. Door 4 does not judge the data that is sent after the change. So such a
     /// request counts as a change.
     pub upgrades: bool,
-    /// Whether a browser asks in advance if a page of another site may make a request (CORS; Fetch standard, "CORS-preflight request").
+    /// Whether this is a preflight request, with which a browser asks in advance whether a page of another site may make a request (CORS; Fetch
+    /// standard, "CORS-preflight request").
     pub is_preflight: bool,
 }
 
@@ -432,7 +433,7 @@ fn permits_below(check: &RoleCheck<'_>, path: &RolePath, class: MethodClass) -> 
     let refused = |path: RolePath, decided_by: String| Err(Refusal::NotPermitted { class, path, decided_by });
     if below.len() > NODES_BELOW_MAX {
         let why = format!(
-            "the request is about everything below, and more than {NODES_BELOW_MAX} paths there have roles"
+            "the request is about everything below this path, and more than {NODES_BELOW_MAX} of the paths below have roles"
         );
         return refused(path.clone(), why);
     }

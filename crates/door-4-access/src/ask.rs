@@ -7,7 +7,7 @@ use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid, StorePath};
 
-/// One object of one file system.
+/// The identity of an object in a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectId {
     /// The device number.

@@ -163,5 +163,5 @@ fn in_acl_cfg(
     if !view.knows_acl_cfg(now)? {
         return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));
     }
-    Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} by acl.cfg")))
+    Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} in acl.cfg")))
 }

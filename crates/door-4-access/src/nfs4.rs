@@ -22,7 +22,7 @@ pub struct Owner {
 }
 
 const PROTECTED: u32 = 0x2;
-/// The flags of a list that exist: AUTO_INHERIT, PROTECTED and DEFAULTED.
+/// The flags that a list can have: AUTO_INHERIT, PROTECTED and DEFAULTED.
 const LIST_FLAGS: u32 = 0x7;
 const INHERITING: u8 = AceFlags::FILES | AceFlags::DIRECTORIES;
 /// The flags that have the same number in NFSv4 and in Windows.

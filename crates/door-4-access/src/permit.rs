@@ -85,8 +85,8 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that permitted the call. The rule, and the domain, the project and the user (`other`) that the call is about, are stored, because
-    /// door 4 may have to judge the call again.
+    /// The rule that permitted the call. The permit stores the rule, and the domain, the project and the user (`other`) that the call is about,
+    /// because door 4 may have to judge the call again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,

@@ -76,7 +76,7 @@ pub struct Rule {
     pub who: &'static [Who],
     /// The kind of call. The kind decides whether a lent credential may make the call.
     pub lending: Lending,
-    /// The scopes of the sessions that can use the rule. All other sessions are refused, also sessions with the role `admin`.
+    /// The scopes of the sessions that can use the rule. All other sessions are refused, even sessions with the role `admin`.
     pub scopes: ScopeTypes,
     /// The sessions that learn that a record does not exist, although the rule refuses these sessions. In calls for which Keystone looks up the
     /// record before it judges the session, Keystone also tells these sessions that the record does not exist. All other refused sessions get the
@@ -368,7 +368,7 @@ pub static POLICY: &[Rule] = &[
     people("create_consumer", ADMIN),
     people("update_consumer", ADMIN),
     people("delete_consumer", ADMIN),
-    // Keystone refuses every delegated credential in these calls, also in the calls that read.
+    // Keystone refuses every delegated credential in these calls, even in the calls that read.
     people("authorize_request_token", ADMIN),
     people("list_access_tokens", ADMIN),
     people("get_access_token", ADMIN),

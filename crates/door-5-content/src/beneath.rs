@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
 
-/// How often `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
+/// How many times `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
 const TRIES_MAX: usize = 32;
 
 /// The flags for opening a node: the call does not wait for the writer of a pipe, and a terminal does not become the controlling terminal.

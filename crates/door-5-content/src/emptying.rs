@@ -1,4 +1,4 @@
-//! Removes everything in a directory, also the entries that are never served.
+//! Removes everything in a directory, including the entries that are never served.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::names::each_entry;

@@ -100,7 +100,8 @@ impl KeptUpload {
 }
 
 impl Upload {
-    /// Replaces the bytes that were written to this upload by the bytes of an unfinished upload. The file gets the ACL and the owner of this upload.
+    /// Discards the bytes that were written to this upload, and takes the bytes of an unfinished upload instead. The file gets the ACL and the owner
+    /// of this upload.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be stored; [`Refusal::ChangedMeanwhile`] when the unfinished upload was removed.

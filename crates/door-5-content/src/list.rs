@@ -73,9 +73,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 
 impl Listing {
     /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
-    /// of door 4 possibly contains the rights for the entry's `Version` already. Links, special files, mounts and names that no request can contain
-    /// are left out. Entries that were removed after their names were read are left out, too. Exception: an entry without metadata is possibly a
-    /// mount, or was possibly removed. In both cases, [`Listing::describe`] returns false.
+    /// of door 4 may already contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are
+    /// left out. Entries that were removed after their names were read are left out, too. Exception: an entry without metadata may be a mount, or may
+    /// have been removed. In both cases, [`Listing::describe`] returns false.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.
@@ -178,7 +178,7 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, for entries without metadata. To open the entries would take twice as long as to read the ACLs by name. If no change of an
+    /// Reads ACLs by name, for entries without metadata. Opening the entries would take twice as long as reading the ACLs by name. If no change of an
     /// entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays unread. An entry
     /// without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
@@ -384,7 +384,7 @@ fn served(found: &Statx) -> Option<Meta> {
     Meta::of(found).filter(|_| !is_mount)
 }
 
-/// Whether no name was read from the kernel until now.
+/// Whether no name was read from the kernel so far.
 #[cfg(test)]
 pub(crate) fn is_from_memory(listing: &Listing) -> bool {
     listing.reading.is_at_its_beginning()

@@ -31,7 +31,7 @@ const SETTLED_SECONDS: i64 = 2;
 /// The clock, the watch and the memo of names that are used to examine entries. With the default value, no names are remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often the wall clock was set until now. A time stamp from before the clock was set cannot be compared with a later time stamp.
+    /// How many times the wall clock was set so far. A time stamp from before the clock was set cannot be compared with a later time stamp.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
@@ -158,7 +158,7 @@ impl Reading {
         self.next.is_none()
     }
 
-    /// Whether nothing was read until now.
+    /// Whether nothing was read so far.
     #[cfg(test)]
     pub(crate) fn is_at_its_beginning(&self) -> bool {
         self.position == 0

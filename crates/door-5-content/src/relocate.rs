@@ -169,7 +169,7 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken,
-/// [`Refusal::WithinItself`] when a directory would get into itself; and the refusals of `judge`.
+/// [`Refusal::WithinItself`] when a directory would be moved into itself; and the refusals of `judge`.
 pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
     (making, to): (&AccessPermit, EntryRef<'_>),

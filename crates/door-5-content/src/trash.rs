@@ -68,8 +68,8 @@ impl Trashed {
         self.place.forget()
     }
 
-    /// Removes an item for good. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false. The remaining
-    /// members are removed later, as an abandoned object. `keep_going` is called before each member.
+    /// Removes an item permanently. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false. The remaining
+    /// members are removed later, like an abandoned object. `keep_going` is called before each member.
     ///
     /// # Refuses
     /// [`Refusal::NotCovered`] if the permit does not grant DELETE on the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed

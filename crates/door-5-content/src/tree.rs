@@ -26,7 +26,7 @@ pub(crate) struct TreeState {
     pub(crate) stamping: Option<u64>,
     /// The unique id of the mount. The kernel never uses this id again. `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
-    /// The directory of the root, which the helper process needs. `None` only in tests.
+    /// The root directory, which the helper process needs. `None` only in tests.
     pub(crate) directory: Option<Arc<OwnedFd>>,
 }
 

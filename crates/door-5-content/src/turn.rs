@@ -20,7 +20,7 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Reserves two names. Until the result is dropped, no other thread of this process changes the names, also after this turn has ended. `self`
+    /// Reserves two names. Until the result is dropped, no other thread of this process changes the names, even after this turn has ended. `self`
     /// must be the turn of the tree that contains `target`.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());

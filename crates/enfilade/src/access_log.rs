@@ -17,8 +17,7 @@ use std::time::Duration;
 
 /// The maximum number of events that wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer waits for further events after the first event. To wake the thread for each event would take more time than to write the
-/// event.
+/// How long the writer waits for further events after the first event. Waking the thread for each event would take more time than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Passes events to a thread that writes them. So a slow terminal delays no request, and the time of a request does not depend on its log line.
@@ -163,7 +162,7 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds the JSON line without a tree of JSON values, because a line is written for every request. To build such a tree would take as much time as
+/// Builds the JSON line without a tree of JSON values, because a line is written for every request. Building such a tree would take as much time as
 /// all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
@@ -224,7 +223,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// An audit that drops all events, for commands that ask the doors but serve no client.
+/// An implementation of [`Audit`] that drops all events, for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

@@ -85,7 +85,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Setup(options) => {
             return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }
-        // `fleet join` makes the data directory from an invitation. So the program must not look for a data directory before.
+        // `fleet join` makes the data directory from an invitation. So the program must not look for a data directory first.
         Command::Fleet(Fleet::Join { file }) => {
             return fleet::join(cli.data, cli.config.as_deref(), file, json).map(|()| ExitCode::SUCCESS);
         }
@@ -290,7 +290,7 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-/// The file in which people define a record, and the fault of this definition.
+/// The file in which people define a record, and the problem with this definition, if there is one.
 fn defined_in(is_mirrored: bool, fault: Option<&str>, file: &str) -> String {
     match (is_mirrored, fault) {
         (false, _) => "-".to_owned(),

@@ -103,7 +103,7 @@ impl Tls {
 }
 
 impl UseOfLimits {
-    /// The model, in the type of the crate `enfilade-admin`.
+    /// The enforcement model for limits, in the type of the crate `enfilade-admin`.
     pub(crate) fn model(self) -> LimitModel {
         match self {
             UseOfLimits::Flat => LimitModel::Flat,
@@ -148,7 +148,7 @@ impl Config {
 }
 
 impl Console {
-    /// The terms of the trash.
+    /// The settings of the trash.
     pub(crate) fn trash(&self) -> TrashTerms {
         let without = self.no_trash.as_ref().map(|names| names.0.clone()).unwrap_or_default();
         TrashTerms { days: self.trash_days.into(), without }

@@ -38,12 +38,12 @@ fn authority_in(directory: &Path) -> Option<PathBuf> {
     (is_served || !directory.exists()).then_some(certificate)
 }
 
-/// A command line of this program for the same data directory.
+/// A command line of this program for the data directory of `home`.
 pub(crate) fn command(home: &Home, rest: &str) -> String {
     command_of(&home.data, rest)
 }
 
-/// A command line of this program for this data directory.
+/// A command line of this program for the data directory `data`.
 pub(crate) fn command_of(data: &Path, rest: &str) -> String {
     let usual = data_directory(None).and_then(|usual| Ok(std::fs::canonicalize(usual)?));
     match usual {
@@ -100,7 +100,7 @@ enum First {
 enum Sought {
     /// An administrator, if possible.
     Administrator,
-    /// Another user than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
+    /// A user other than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
     OldUser,
 }
 

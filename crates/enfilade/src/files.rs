@@ -163,8 +163,8 @@ fn tell(source: &dyn Source, age: Option<Option<u64>>, set: &FileSet, faces: &Fa
     problems
 }
 
-/// The line number and the reason of a problem, for metrics. The text leaves out the effects of the problem and text from the file, because metrics
-/// contain no names.
+/// The line number and the reason of a problem, for metrics. The reason contains neither the effects of the problem nor text from the file, because
+/// metrics contain no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

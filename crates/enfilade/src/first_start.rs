@@ -134,7 +134,7 @@ impl Settled {
     /// The password if standard output is a terminal. Otherwise the path of the file that contains the password.
     pub(crate) fn shown(&self, home: &Home) -> String {
         match std::io::stdout().is_terminal() {
-            true => format!("{}   (shown this once)", self.password),
+            true => format!("{}   (shown only once)", self.password),
             false => format!("in {}", home.data.join(FIRST_PASSWORD).display()),
         }
     }

@@ -279,8 +279,8 @@ impl Home {
         let home = profile.and_then(|profile| profile.home);
         match self.facts.place.elsewhere(home.as_ref()).as_deref() {
             Some(UNKNOWN) => bail!(
-                "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or no member follows its edited files \
-                 (`enfilade fleet status`)"
+                "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or the fleet follows the edited files of \
+                 no member (`enfilade fleet status`)"
             ),
             Some(member) => bail!(
                 "datastore `{name}` is served by member `{member}` of the fleet: run this command on that machine"

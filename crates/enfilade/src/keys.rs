@@ -192,7 +192,7 @@ impl OfFleet {
     /// Reports that the keys in the directory are in use.
     fn uses_them(&self) {
         if let (Some(server), Some(keys)) = (&self.server, &self.keys) {
-            // If the keys could not be read, the server still uses other keys.
+            // If the keys could not be read, the server still uses earlier keys.
             if let Some((id, _)) = keys.installed().filter(|(_, digest)| server.used_keys() == Some(*digest))
             {
                 server.use_keys(Some(id));

@@ -11,7 +11,7 @@ pub(crate) enum Loss {
     /// There were more failed logins, or more other events that any client can cause (refusals without a valid credential, plain HTTP), than the
     /// limit allows.
     Limit,
-    /// Standard error could not be written.
+    /// The write to standard error failed.
     Write,
 }
 

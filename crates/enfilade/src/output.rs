@@ -29,7 +29,7 @@ fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
     (why.kind() != ErrorKind::BrokenPipe).then(|| why.to_string())
 }
 
-/// The error that standard output could not be written, if a line of the output was lost.
+/// The error that a write to standard output failed, if a line of the output was lost.
 pub(crate) fn lost() -> Option<anyhow::Error> {
     LOST.get().map(|why| {
         anyhow::anyhow!(

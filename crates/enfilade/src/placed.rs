@@ -103,8 +103,8 @@ pub(crate) fn unused(
     unused
 }
 
-/// A warning about users with a second factor in Proxmox. This server does not check the second factors of Proxmox. `items` contains the users that have a password
-/// on this server.
+/// A warning about users with a second factor in Proxmox. This server does not check the second factors of Proxmox. `items` contains the users that
+/// have a password on this server.
 fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
     let has_password = |name: &str| {
         items.iter().any(|item| item.kind == "password" && item.name == name && item.has_password_here())

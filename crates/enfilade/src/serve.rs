@@ -189,8 +189,8 @@ async fn serve(
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
-    // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because it would bypass them. So the limits
-    // are set after the first reading.
+    // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
+    // So the limits are set after the first reading.
     confinement.limit_calls(&home.config)?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;

@@ -121,15 +121,15 @@ impl KeysOfFleet {
         let log = log(&self.config, self.store)?;
         let is_shared = wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
             .context(
-                "it is not known whether the keys were changed: when etcd answers again, compare KEYS in `enfilade fleet status` with the keys before",
+                "it is not known whether the keys were changed: when etcd answers again, compare KEYS in `enfilade fleet status` with the earlier keys",
             )?;
         ensure!(is_shared, "another member changed the keys of sessions at the same time: try again");
         self.install(id, keys)
-            .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write them")
+            .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write the keys")
     }
 
-    /// Waits until no registered server accepts requests with other keys than the keys of this machine. A server that has not got these keys yet
-    /// refuses all requests after a short time. A warning names such servers.
+    /// Waits until no registered server accepts requests with keys other than those of this machine. A server that has not got these keys yet refuses
+    /// all requests after a short time. A warning names such servers.
     ///
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.

@@ -111,7 +111,7 @@ impl Standby {
         Ok(())
     }
 
-    /// Compares the members that have a server with the members before this member. Returns the datastores to take over now.
+    /// For each datastore, checks whether a member before this member has a server. Returns the datastores to take over now.
     fn look(&mut self, registered: &BTreeSet<String>) -> Vec<(DatastoreName, HomeMembers)> {
         let have_none = |home: &HomeMembers| {
             home.before(&self.own).unwrap_or_default().into_iter().all(|member| !registered.contains(member))

@@ -66,7 +66,7 @@ struct Exporter {
     is_failing: bool,
 }
 
-/// The reason why the collector did not take a batch.
+/// The reason why the collector did not accept a batch.
 enum Unsent {
     /// A later attempt may succeed.
     Later(anyhow::Error),
@@ -157,7 +157,9 @@ impl Exporter {
             }
             status => {
                 let status = status.as_u16();
-                Err(Unsent::Refused(anyhow::anyhow!("it refused them with status {status}: {text}")))
+                Err(Unsent::Refused(anyhow::anyhow!(
+                    "the collector refused them with status {status}: {text}"
+                )))
             }
         }
     }
@@ -183,7 +185,7 @@ impl Exporter {
             let _ = connection.await;
             std::future::pending::<()>().await;
         };
-        // The connection ends with this function, also if the time for the answer is over.
+        // The connection ends with this function, even if the time for the answer is over.
         tokio::select! {
             answer = exchange => answer,
             () = driven => anyhow::bail!("the connection ended"),

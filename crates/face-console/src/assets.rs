@@ -20,7 +20,7 @@ pub(crate) struct Asset {
 pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "css", "text/css; charset=utf-8", include_str!("assets/console.css"))
 });
-/// The script. Without the script, all functions except uploads, passkeys and the comparison of two moments work.
+/// The script. Without the script, all functions except uploads, passkeys and the comparison of earlier rights with present rights work.
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });

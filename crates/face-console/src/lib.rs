@@ -1,6 +1,6 @@
 //! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads, passkeys
-//! and the comparison of two moments work without a script. The console decides nothing: every page and every action asks the doors for the same
-//! permits as the calls of the APIs.
+//! and the comparison of earlier rights with present rights work without a script. The console decides nothing: every page and every action asks the
+//! doors for the same permits as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
@@ -86,7 +86,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // A person who opens a page sends no request with another method. Only the script does, so the response is text and not a page.
+            // Only the script sends requests with methods other than GET, HEAD and POST. So the response is text, and not a page.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }
@@ -216,7 +216,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
 
 /// Does the action that a form requests.
 async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Answer, Failure> {
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let body = collect_form(body, &click.faces.limits()).await?;
     click.form = form_pairs(&body).ok_or(NO_FORM)?;
     let shown = enfilade_faces::browser::parameter(&click.form, "csrf");

@@ -86,7 +86,7 @@ pub(crate) async fn create(click: &mut Click<'_>, place: Place) -> Result<Answer
 fn number<N: std::str::FromStr>(click: &Click<'_>, name: &str, what: &str) -> Result<Option<N>, Trouble> {
     match click.field(name) {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| said(format!("{what} is no number: `{text}`"))),
+        text => text.parse().map(Some).map_err(|_| said(format!("{what} is not a number: `{text}`"))),
     }
 }
 

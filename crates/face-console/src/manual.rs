@@ -95,7 +95,7 @@ fn search(words: &[String]) -> (Vec<&'static Entry>, usize) {
 /// The part of the text around the first place with one of the words. If the text has none of the words, the result is its beginning.
 fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
     let at = words.iter().filter_map(|word| lower.find(word.as_str())).min().unwrap_or(0);
-    // The number of characters is used, because lower case letters can have another number of bytes.
+    // The position is counted in characters, because a letter can have another number of bytes in lower case.
     let before = lower.get(..at).map_or(0, |before| before.chars().count());
     let from = before.saturating_sub(EXCERPT / 3);
     let shown: String = text.chars().skip(from).take(EXCERPT).collect();

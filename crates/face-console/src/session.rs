@@ -22,7 +22,7 @@ use maud::{Markup, html};
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
 /// Checks that the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. On a connection without TLS,
-/// forms of `https` pages are accepted, too, because a proxy in front of the server can have removed TLS.
+/// forms of `https` pages are accepted, too, because a proxy in front of the server may have removed TLS.
 pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(), RequestError> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = head.uri.authority().map(hyper::http::uri::Authority::as_str).or(host);
@@ -145,7 +145,7 @@ pub(crate) async fn sign_in(
     }
     is_own_origin(connection, &head)?;
     let body = collect_form(body, &faces.limits()).await?;
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let to = parameter(&pairs, "to").and_then(own_target);
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
@@ -283,6 +283,6 @@ mod tests {
         {
             assert_eq!(is_csrf(&own, shown), is_it);
         }
-        assert!(!is_csrf("", Some("")), "no token is not a token");
+        assert!(!is_csrf("", Some("")), "an empty token is not valid");
     }
 }

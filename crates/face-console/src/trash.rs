@@ -27,8 +27,8 @@ pub(crate) fn url_of(datastore: &DatastoreName) -> String {
     format!("/console/trash/{datastore}/")
 }
 
-/// The message about items that were moved to the trash, if the query names such items. If the query comes from a link of another person, it still
-/// can name only items of the user, and nothing is restored until the user presses the button.
+/// The message about items that were moved to the trash, if the query names such items. If the query comes from a link of another person, the query
+/// can still name only items of the user, and nothing is restored until the user presses the button.
 pub(crate) fn moved(click: &Click<'_>, datastore: &DatastoreName) -> Option<Notice> {
     if click.asked("done") != "trashed" {
         return None;
@@ -275,7 +275,7 @@ async fn undo(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
 }
 
 fn item(click: &Click<'_>) -> Result<ItemId, Trouble> {
-    // If the text is no id, the answer is the same as for an item that does not exist.
+    // If the text is not an id, the answer is the same as for an item that does not exist.
     let absent = || Refusal::Content(ContentRefusal::Absent(String::new()));
     click.field("item").parse().map_err(|()| absent().into())
 }

@@ -183,7 +183,7 @@ pub(crate) fn subjects(context: RequestContext<'_>) -> Reply<'_> {
             None => None,
             Some(text) => {
                 let id = from_hex(text).and_then(|bytes| <UserId as Key>::from_bytes(&bytes));
-                Some(id.ok_or(Wrong("the page token is not one of this server"))?)
+                Some(id.ok_or(Wrong("this server did not issue the page token"))?)
             }
         };
         let Page { found, after } = faces.house().who_may(&ask, after.as_ref(), limit)?;
@@ -205,12 +205,12 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
             return Ok(nothing());
         };
         let after = token.map(|text| {
-            StorePath::from_plain(text).map_err(|_| Wrong("the page token is not one of this server"))
+            StorePath::from_plain(text).map_err(|_| Wrong("this server did not issue the page token"))
         });
         let after = after.transpose()?;
         let Page { found, after } = faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
         let found = found.into_iter().map(|path| json!({ "type": &*resource.kind, "id": path.as_str() }));
-        // The token of the root is a slash, because an empty token means that there are no further results.
+        // If the page ends with the root, its page token is a slash, because an empty token means that there are no further results.
         Ok(results(found.collect(), after.map(|path| path.to_string())))
     })
 }
@@ -347,7 +347,7 @@ async fn body(request: Request<Received>, faces: &Faces) -> Result<impl AsRef<[u
 }
 
 fn question(body: &[u8]) -> Result<Question<'_>, Failed> {
-    // The check for UTF-8 is made once for the whole body, because this is faster than to check each text.
+    // The check for UTF-8 is made once for the whole body, because this is faster than a check of each text.
     let question = std::str::from_utf8(body).ok().and_then(|body| serde_json::from_str(body).ok());
     question.ok_or_else(|| Wrong("the body is not JSON, or a field has the wrong type").into())
 }

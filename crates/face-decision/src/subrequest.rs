@@ -100,9 +100,9 @@ const MISLEADING: [&str; 6] = [
     "x-forwarded-prefix",
 ];
 
-/// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. For each beginning, the table contains the
-/// text of the refusal of a header with `_` in place of `-`. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set
-/// `X_Forwarded_Host`, which the proxy does not replace.
+/// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. The server refuses a header if its name
+/// contains `_` and, with `-` in place of `_`, begins with one of these texts. The second text of each entry describes the header in the refusal.
+/// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set `X_Forwarded_Host`, which the proxy does not replace.
 const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
@@ -177,8 +177,8 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, is present twice, or cannot be read. Also when the application could read another request from the headers than the
-    /// judged request.
+    /// When a header is missing, is present twice, or cannot be read. Also when the application could understand the headers as a request that
+    /// differs from the judged request.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let said = found.one(&FOR)?;
@@ -305,7 +305,7 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// The text of an address that was read from `said`. An IPv4 address has only one spelling. So its text is copied, because this is faster than
-/// writing the address.
+/// formatting the address.
 fn written(address: IpAddr, said: &str) -> String {
     match said.parse::<Ipv4Addr>() {
         Ok(_) => said.to_owned(),

@@ -58,7 +58,7 @@ pub fn parameter<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p st
     pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The value of the parameter `to`; `None` if the parameter is missing, or its value is no valid target.
+/// The value of the parameter `to`; `None` if the parameter is missing, or its value is not a valid target.
 pub fn target(pairs: &[(String, String)]) -> Option<Target> {
     parameter(pairs, "to").and_then(Target::read)
 }

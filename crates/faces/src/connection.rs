@@ -40,7 +40,8 @@ pub struct Connection {
     pub handshake: Option<Arc<Handshake>>,
 }
 
-/// The begin and the end of the TLS handshake of a connection. They belong to the trace of the first request that has a trace.
+/// The start and the end of the TLS handshake of a connection. They belong to the trace of the first request of the connection, if this request has a
+/// trace.
 #[derive(Debug)]
 pub struct Handshake(Mutex<Option<(Instant, Instant)>>);
 
@@ -50,7 +51,7 @@ impl Handshake {
         Handshake(Mutex::new(Some((began, ended))))
     }
 
-    /// The begin and the end; `None` if they were taken before.
+    /// The start and the end; `None` if they were taken before.
     pub(crate) fn take(&self) -> Option<(Instant, Instant)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

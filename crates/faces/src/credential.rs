@@ -229,7 +229,7 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
     // This function reads no credential from a cookie. But a cookie can contain a second credential, so a request with a credential and a cookie is
-    // refused. Exception: the cookies of this server. They are no credentials here, and a browser sends them with every request to this host.
+    // refused. Exception: the cookies of this server. They are not credentials here, and a browser sends them with every request to this host.
     let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
         Some(_) if !is_one || has_cookie() => Err(malformed(MORE_THAN_ONE)),

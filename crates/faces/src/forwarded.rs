@@ -104,9 +104,10 @@ const FORM: RequestError = RequestError::Forwarded("`Forwarded` is not written a
 const ADDRESS: RequestError = RequestError::Forwarded(
     "expected an IP address, with an optional port, in `Forwarded` or `X-Forwarded-For`",
 );
-const SCHEME: RequestError = RequestError::Forwarded("expected http or https as scheme of the client");
+const SCHEME: RequestError =
+    RequestError::Forwarded("expected http or https as `proto` in `Forwarded`, or in `X-Forwarded-Proto`");
 const BAD_HOST: RequestError = RequestError::Forwarded(
-    "expected a host name or an IP address, with an optional port, as host of the client",
+    "expected a host name or an IP address, with an optional port, as `host` in `Forwarded`, or in `X-Forwarded-Host`",
 );
 const PORT: RequestError = RequestError::Forwarded("expected a number from 1 to 65535 in `X-Forwarded-Port`");
 const NO_CLIENT: RequestError = RequestError::Forwarded(

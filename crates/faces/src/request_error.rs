@@ -126,7 +126,7 @@ pub enum RequestError {
          --send-groups no`: after that, the application gets no names of groups, for any user"
     )]
     GroupsTooLong(usize),
-    /// The member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait.
+    /// The member of the fleet that must answer the request does not answer, or too many requests of the user, or to this member, already wait.
     #[error(
         "the member of the fleet that must answer the request does not answer, or too many requests of this user or to this member wait: try again"
     )]

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 /// The maximum number of finished requests that wait to be sent. The traces of further requests are lost.
 const WAITING_MAX: usize = 4_096;
 
-/// The longest text of a trace, in bytes. A longer text is cut, so that waiting traces take at most some megabytes of memory.
+/// The longest text of a trace, in bytes. A longer text is cut, so that waiting traces take at most a few megabytes of memory.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// The span of a door, with times in nanoseconds since the epoch.
@@ -44,7 +44,7 @@ pub struct RequestSpans {
     pub span_id: u64,
     /// The span of the proxy or of the other member that sent the request.
     pub parent: Option<u64>,
-    /// The begin of the request, in nanoseconds since the epoch.
+    /// The start of the request, in nanoseconds since the epoch.
     pub began_nanos: u64,
     /// The end of the request, in nanoseconds since the epoch.
     pub ended_nanos: u64,
@@ -73,7 +73,7 @@ pub struct TraceQueue {
 pub(crate) struct Decided {
     /// The spans of the request; `None` if the request has no trace.
     pub(crate) spans: Option<Box<RunningSpans>>,
-    /// The span that is named to another member, so that the other member makes the same decision.
+    /// The span that this server names in requests to another member, so that the other member makes the same decision.
     pub(crate) onward: ParentSpan,
 }
 
@@ -103,7 +103,8 @@ impl TraceQueue {
         parent: Option<ParentSpan>,
         handshake: Option<&Handshake>,
     ) -> Decided {
-        // Only the first request of a connection takes the time of the handshake, even if this request has no trace.
+        // Only the trace of the first request of a connection contains the time of the handshake. If this request has no trace, no trace contains the
+        // time.
         let shaken = handshake.and_then(Handshake::take);
         let is_sampled = match parent {
             Some(parent) => parent.is_sampled,

@@ -85,12 +85,12 @@ enum Ending {
 }
 
 impl Change {
-    /// An empty change of a user.
+    /// An empty change that a user makes.
     pub fn new(audit: AuditRecord) -> Self {
         Self::requested_by(Requester::User, audit)
     }
 
-    /// An empty change of this requester.
+    /// An empty change that this requester makes.
     pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Change {

@@ -54,7 +54,7 @@ pub enum Table {
     Trusts = 23,
     /// Settings of datastores that `datastore.cfg` has no properties for.
     DatastoreProfiles = 24,
-    /// Reverse lookups: each record finds a record of another table by the second part of the key in that table.
+    /// Reverse lookups: each record leads to a record of another table, by the second part of the key in that table.
     Reverse = 25,
     /// Options and attributes that clients store with a resource, and the names of imported records.
     Extras = 26,

@@ -35,7 +35,7 @@ pub enum LogError {
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
     #[error(
-        "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, look whether it was made before you make it again"
+        "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, check whether the change was made, and repeat it only if it was not"
     )]
     Unknown(EtcdError),
     /// A call to etcd failed. [`Log::append`] returns this error only if nothing was changed. After other functions, it is unknown whether something
@@ -70,7 +70,7 @@ pub enum LogError {
     },
     /// The fleet follows the edited files of another member.
     #[error(
-        "this machine is not the files member any more, so the change was not made. Make the change on the files member: `enfilade fleet status` shows `followed` for it. If it shows none, wait until the move has ended"
+        "this machine is not the files member any more, so the change was not made. Make the change on the files member: the member with `followed` in `enfilade fleet status`. If no member has `followed`, wait until the move has ended"
     )]
     NotFollowed,
     /// Another command has changed the files member.

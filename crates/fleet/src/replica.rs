@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The speeds of the clocks of two machines differ by at most one part in this number.
+/// The speeds of the clocks of two machines differ by at most 1 / `DRIFT`.
 pub(crate) const DRIFT: u32 = 1_000;
 /// The size of the largest change that may use the disk space reserved for the records of edited files, in bytes. Larger changes are applied in a
 /// separate thread.
@@ -63,7 +63,7 @@ pub enum ReplicaError {
     OldKeys,
     /// etcd has older keys of sessions than this member.
     #[error(
-        "etcd has older keys of sessions than this member: it was restored from an old backup. This member refuses requests, because an attacker may have the older keys. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
+        "etcd has older keys of sessions than this member: etcd was restored from an old backup. This member refuses requests, because an attacker may have the older keys. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     OlderKeys,
     /// The store of this member cannot be read.

@@ -135,8 +135,8 @@ impl Server {
         direct::receive(connection, heard).await;
     }
 
-    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of its clock. The member has
-    /// every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
+    /// The time of the proof, in milliseconds of the member's clock: at this time, the member asked for the head up to which it has applied the log.
+    /// The member has every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -222,7 +222,7 @@ impl Server {
 
     /// Ends the registration of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
-        // If there is no sender of orders any more, the thread ends after its present change.
+        // When nothing can send changes to the thread any more, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

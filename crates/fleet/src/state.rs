@@ -20,10 +20,10 @@ pub type BootClock = fn() -> u64;
 pub(crate) struct State {
     /// How long a proof counts (Δ), in milliseconds.
     pub(crate) delta: u64,
-    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of the [`BootClock`]. 0 before
-    /// the first proof, and after this process has ended its registration.
+    /// The time of the proof, in milliseconds of the [`BootClock`]: at this time, the member asked for the head up to which it has applied the log. 0
+    /// before the first proof, and after this process has ended its registration.
     pub(crate) proven: AtomicU64,
-    /// The number of questions for the end of the log that have begun.
+    /// How many questions for the end of the log have begun.
     pub(crate) questions: AtomicU64,
     /// The number of the last question that resulted in a proof.
     pub(crate) proved: watch::Sender<u64>,

@@ -162,7 +162,8 @@ impl House {
         Ok(named.as_ref() == Some(user))
     }
 
-    /// Checks the answer of an authenticator with a passkey. A right or wrong answer counts like such a passcode ([`House::check_passcode`]).
+    /// Checks the answer of an authenticator with a passkey. A right or wrong answer counts like a right or wrong passcode
+    /// ([`House::check_passcode`]).
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.

@@ -184,7 +184,7 @@ impl House {
     }
 }
 
-/// A walk, and the answers of the doors until now.
+/// A walk, and the answers of the doors so far.
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
@@ -215,7 +215,7 @@ impl Explaining<'_> {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
-            // No object was opened until now, so only the root is known to be a directory. A role that suffices for a file also suffices for a
+            // No object has been opened yet, so only the root is known to be a directory. A role that suffices for a file also suffices for a
             // directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
             self.remedy = self.house.role_for(who, name, least_place(path, right), (right, kind));

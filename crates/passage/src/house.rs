@@ -74,7 +74,7 @@ pub struct Parts {
     pub place: FleetPlace,
     /// The reserved paths. No datastore may contain a reserved path or lie in one.
     pub reserved: Arc<ReservedPaths>,
-    /// The watch of changes of files, if the kernel reports them.
+    /// The watch for changes of files, if the kernel reports such changes.
     pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
@@ -84,7 +84,7 @@ pub struct Parts {
     pub session_terms: SessionTerms,
     /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
-    /// The terms of the trash.
+    /// The settings of the trash.
     pub trash: TrashTerms,
     /// The limits.
     pub limits: Limits,
@@ -130,9 +130,9 @@ pub struct House {
     mounts: RwLock<Arc<Mounts>>,
 }
 
-/// The size of the memo `bare`, in bytes. This is enough for some 300,000 files.
+/// The size of the memo `bare`, in bytes. This is enough for about 300,000 files.
 const BARE_BYTES: usize = 8 << 20;
-/// The size of the memo `names`, in bytes. This is enough for some 350,000 names.
+/// The size of the memo `names`, in bytes. This is enough for about 350,000 names.
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {

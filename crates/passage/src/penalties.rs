@@ -90,7 +90,7 @@ pub struct Penalties {
     sets: Box<[Mutex<Set>]>,
     failed: AtomicU64,
     barred: AtomicU64,
-    /// The tick of the last failure of any name. If no name failed within a window, a successful login needs no lookup.
+    /// The tick of the last failure that was counted for any name. If this failure is older than a window, a successful login needs no lookup.
     last: AtomicU64,
 }
 
@@ -440,7 +440,7 @@ mod tests {
             assert_eq!(penalties.clear(Some(subject), now(1)).len(), 1);
             assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
         }
-        // The list shows only the beginning of a long name. A name in the list can be cleared.
+        // The list shows only the beginning of a long name. The text in the list is enough to clear the penalty of the name.
         fail(HERE, &"é".repeat(1_000));
         let long = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
         assert!(listed(1).iter().any(|(subject, ..)| *subject == long));

@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(counts.count(what, at(0)), Ok(()));
             counts.take_back(what, at(0));
         }
-        // To take back a request of an earlier window does not lower the count of the present window.
+        // If a request of an earlier window is taken back, the count of the present window stays the same.
         for _ in 0..20 {
             assert_eq!(counts.count(what, at(60_000)), Ok(()));
             counts.take_back(what, at(0));

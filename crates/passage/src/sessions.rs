@@ -87,8 +87,8 @@ impl House {
         Ok(made)
     }
 
-    /// Moves the horizon: commits a change after which sessions may be issued up to this second. In a fleet, all members know the new horizon
-    /// afterwards.
+    /// Moves the horizon: commits a change after which sessions with issue times up to `second` may be issued. In a fleet, all members know the new
+    /// horizon afterwards.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {

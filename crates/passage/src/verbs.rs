@@ -211,7 +211,7 @@ impl Reading {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on to `buffer`, until its capacity is used or the file ends.
+    /// Appends bytes of the file, starting at `offset`, to `buffer`, until the capacity of `buffer` is used or the file ends.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -220,7 +220,8 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
-    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns the number of bytes, which is 0 at the end of the file.
+    /// Puts at most `at_most` bytes of the file, starting at `offset`, into an empty pipe. Returns the number of bytes, which is 0 at the end of the
+    /// file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.

@@ -98,7 +98,7 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// From now on, `timer` measures the doors of this request.
+    /// From now on, `timer` measures how long the doors take for this request.
     pub fn time(&mut self, timer: DoorTimer) {
         self.timer = timer;
     }

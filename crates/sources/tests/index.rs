@@ -147,7 +147,8 @@ fn the_same_on_lmdb_with_threads_that_look_while_others_write() {
                 }
             }));
         }
-        // LMDB does not allow that a store is closed while a thread that has read it ends. The scope waits only for the end of the closures.
+        // LMDB does not allow a program to close a store while a thread that has read the store is still ending. The scope waits only for the end of
+        // the closures.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     drop(lmdb);

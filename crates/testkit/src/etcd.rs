@@ -1,4 +1,4 @@
-//! Real machines of etcd, which listen on loopback.
+//! Real processes of etcd, which listen on loopback. Each process takes the place of a machine of etcd.
 
 use crate::free_port;
 use std::io::{Read as _, Write as _};

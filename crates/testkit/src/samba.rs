@@ -15,7 +15,7 @@ const PASSWORD: &str = "of-a-test";
 /// The primary group of all users.
 const USERS: u32 = 19_999;
 const FIRST_UID: u32 = 70_000;
-/// The number of attempts to connect before the start counts as failed. They take 30 seconds.
+/// After this number of failed attempts to connect, the start counts as failed. The attempts take 30 seconds.
 const TURNS: u32 = 300;
 const TURN: Duration = Duration::from_millis(100);
 
@@ -68,7 +68,7 @@ impl Samba {
                 write!(input, "{PASSWORD}\n{PASSWORD}\n").map_err(said)?;
             }
             if !add.wait().map_err(said)?.success() {
-                return Err(format!("pdbedit does not take the user {}", user.name));
+                return Err(format!("pdbedit does not accept the user {}", user.name));
             }
         }
         let mut command = wrapped("smbd", place);

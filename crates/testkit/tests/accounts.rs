@@ -210,7 +210,7 @@ async fn every_spelling_of_the_name_counts_for_the_same_user() {
         assert_eq!(world.code(name, RIGHT).await, "ID30", "{name}");
     }
     world.house.clock.advance_seconds(60);
-    // The Identity API counts under the id or the name that the client sent.
+    // In the Identity API, a failed login is counted for the id or the name that the client sent.
     for named in ["0123456789abcdef0123456789abcdef", "alice@Default", "another name"] {
         let named: Word = enfilade_facts::vocabulary::Authid::word_of(named);
         let credential = Credential::NamedSecret(ask("alice@local", "wrong"), named);

@@ -27,7 +27,7 @@ const KEY: BlobId = BlobId([9; 32]);
 const CONSUMER: ConsumerId = ConsumerId::from_bytes([10; 16]);
 const ACCESS: AccessTokenId = AccessTokenId::from_bytes([11; 16]);
 
-/// Ann has two roles on a project of her domain: `own` herself, and `given` through a group in a group. `given` implies `implied`.
+/// Ann has two roles on a project of her domain: `own` directly, and `given` through a group in a group. `given` implies `implied`.
 struct World {
     house: TestHouse,
     ann: (Userid, UserId),

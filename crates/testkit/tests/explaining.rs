@@ -222,7 +222,7 @@ impl World {
             0 => keystone::grant_role(&ctx, &who, &on, role),
             _ => keystone::take_role(&ctx, &who, &on, role),
         };
-        // A role that was taken ends the sessions that were issued before.
+        // The removal of a role ends the sessions that were issued before.
         self.house.clock.advance_seconds(120);
     }
 

@@ -322,7 +322,7 @@ impl Model {
         });
     }
 
-    /// The question of member B whether it is current.
+    /// The question with which member B asks etcd whether member B is current.
     fn proof(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
         match world.b.question {
             Question::None if world.b.applied.is_some() => go("member B asks etcd for the head", &|world| {

@@ -175,7 +175,7 @@ impl World {
 
 struct Model {
     without: Option<Rule>,
-    /// The most checks that each process makes.
+    /// The maximum number of checks that each process makes.
     checks: [u8; PROCESSES],
 }
 

@@ -1,4 +1,4 @@
-//! Tests door 2 through the passage: a remembered verdict is not used any more when the facts change on which it depends.
+//! Tests door 2 through the passage: after a change of the facts on which a remembered verdict depends, the verdict is not used any more.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

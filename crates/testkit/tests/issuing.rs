@@ -313,7 +313,7 @@ async fn a_session_is_issued_for_no_more_than_its_basis() {
 fn a_token_is_valid_from_a_little_before_its_second_of_issue() {
     let world = World::new();
     let token = world.token(world.ann.1, Scope::Unscoped, Methods::PASSWORD, None);
-    // A refusal is not remembered, so it has no effect on the next case. In the last case, the memo contains the permit of the cases before.
+    // A refusal is not remembered, so it has no effect on the next case. In the last case, the memo contains the permit of the previous cases.
     for (early, expected) in [
         (CLOCK_SKEW_SECONDS + 100, "ID26"),
         (CLOCK_SKEW_SECONDS + 1, "ID26"),
@@ -451,8 +451,8 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
-    // All sessions of the key have one chain. The chain is revoked here. A new secret of the key would also revoke the chain. After the revocation, a
-    // new session gets an issue time that is later than all issue times that the mark covers.
+    // All sessions of the key are in one chain. The chain is revoked here. A new secret of the key would also revoke the chain. After the revocation,
+    // a new session gets an issue time that is later than all issue times that the mark covers.
     let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
     let mark = Revoked::Chain(chain_of(&KEY));
     admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();

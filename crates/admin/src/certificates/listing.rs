@@ -22,7 +22,7 @@ pub(super) struct Listing {
     /// The names of the files, each once: sorted by bytes for a directory, and in the order of the lines for a list.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
-    /// The paths of the bundles of a directory that may have companion files (`.key`, `.ocsp`).
+    /// For a directory: the paths of the bundles that may have companion files (`.key`, `.ocsp`).
     with_companions: BTreeSet<PathBuf>,
     /// Warnings about lines and files that are valid but probably not intended.
     pub(super) warnings: Vec<BadCertificate>,

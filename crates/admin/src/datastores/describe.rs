@@ -97,7 +97,7 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// If a path shares files with one of these datastores, returns an error text with the name of the datastore.
+/// If a path overlaps with the path of one of these datastores, returns an error text with the name of the datastore.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,

@@ -29,7 +29,7 @@ pub(super) fn would_return(ctx: &ChangeContext<'_>, copy: &ProxmoxFiles, terms: 
         Err(why) => return format!("the differences cannot be listed: {why}"),
     };
     if more.is_empty() {
-        return "this copy, however, has no user, password, token, role or datastore that gives more than the files of this server".to_owned();
+        return "this copy, however, has no user, password, token, role or datastore that permits more than the files of this server".to_owned();
     }
     let shown: Vec<&str> = more.iter().take(NAMED_MAX).map(String::as_str).collect();
     let rest = match more.len().saturating_sub(NAMED_MAX) {

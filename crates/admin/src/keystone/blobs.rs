@@ -11,7 +11,7 @@ use enfilade_identity::Passcode;
 /// The maximum size of a blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
-/// A random id for a credential of any type but `ec2`.
+/// A random id for a credential of any type except `ec2`.
 ///
 /// # Errors
 /// When the kernel gives no random bytes.

@@ -190,7 +190,7 @@ impl Indexed for Catalog {
         view: &View<'_>,
         written: &BTreeSet<(Table, Vec<u8>)>,
     ) -> Result<(), SourceError> {
-        // One update is enough for all written keys. Changed filters only set one flag, and a change of any other table builds the whole catalog
+        // One call of `update` is enough for all written keys. If only filters changed, this call sets a flag. Otherwise it builds the whole catalog
         // again.
         let of_catalog = written.iter().find(|(table, _)| *table != Table::EndpointFilters);
         of_catalog.or(written.first()).map_or(Ok(()), |(table, key)| self.update(view, *table, key))

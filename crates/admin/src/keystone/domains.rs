@@ -81,7 +81,7 @@ pub fn add_domain(
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
-        // Possibly a domain with this id was deleted, and its contents are still being deleted in the background.
+        // If a domain with this id was deleted, its contents are possibly still being deleted in the background.
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(

@@ -273,7 +273,7 @@ impl Taking<'_, '_> {
         if left.is_ok() {
             self.put_new(key, row);
             let in_list = key_of_record::<R>(key);
-            // Possibly another import adds the record before this change is committed, and then the record is deleted. In this case, the list of
+            // Before this change is committed, another import may add the record, and the record may then be deleted. In this case, the list of
             // imports differs, and this change is built again.
             let listed = self.view.get::<Extra>(&in_list)?;
             self.change.expect_unchanged(&in_list, listed.as_ref());

@@ -271,7 +271,7 @@ pub fn name_of_project(source: &dyn Source, id: &ProjectId) -> Result<String, Er
     source.read(|view| full_name(view, id))?
 }
 
-/// As [`name_of_project`], for a view.
+/// Like [`name_of_project`], but reads from a view.
 pub(crate) fn full_name(view: &View<'_>, id: &ProjectId) -> Result<String, Error> {
     let Some(row) = view.get::<Project>(id)? else { return Ok(id.to_string()) };
     let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;

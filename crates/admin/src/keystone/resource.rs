@@ -68,7 +68,7 @@ pub(super) fn claim_service(view: &View<'_>, change: &mut Change, id: &ServiceId
     claim(view, change, id, &row)
 }
 
-/// As [`claim_service`], for a region. The region may also be created by the same change.
+/// Like [`claim_service`], but for a region. The region may also be created by the same change.
 pub(super) fn claim_region(view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
     match view.get::<Region>(id)? {
         Some(row) => claim(view, change, id, &row),
@@ -153,7 +153,7 @@ pub fn save<R: StoredResource>(
     save_with(ctx, id, build, &|_, _| Ok(()))
 }
 
-/// As [`save`], but before the record is saved, `first` adds other records to the same change.
+/// Like [`save`], but before the record is saved, `first` adds other records to the same change.
 pub(super) fn save_with<R: StoredResource>(
     ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,

@@ -114,8 +114,8 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Indexes all marks by their ends, also the marks that were set before format 4. Records that all marks are indexed, so that later purges skip this
-/// step.
+/// Indexes all marks by their ends, including the marks that were set before format 4. Records that all marks are indexed, so that later purges skip
+/// this step.
 fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());

@@ -82,7 +82,7 @@ fn checked_by(verifier: &Verifier) -> String {
             // bcrypt hashes only the first 72 bytes.
             let and = if hash.starts_with("$2") { " and has less than 72 bytes" } else { "" };
             format!(
-                "a slow hash ({}), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates{and}, the next use of the secret replaces the hash by a fast one",
+                "a slow hash ({}), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates{and}, the next use of the secret replaces the hash with a fast one",
                 scheme(hash)
             )
         }

@@ -78,7 +78,7 @@ fn what_is_cached_is_what_is_found() {
         "in/leaf",
         "in/socket",
     ] {
-        // From now on the kernel has the result in memory, also the result that a path is absent.
+        // From now on the kernel has the result in memory, even the result that a path is absent.
         let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
         let path = StorePath::from_plain(path).unwrap();
         let cached = match scratch.root().find(&path, CachedOnly).map(Cached::ready).transpose() {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use instant_acme::{Account, AuthorizationStatus, Identifier, NewOrder, Order, OrderStatus, RetryPolicy};
 use std::time::Duration;
 
-/// The maximum time for the validation of the names. The issue of the certificate has the same maximum time.
+/// The maximum time for each of two waits: until the names are validated, and until the certificate is issued.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 /// The servers that answer the challenges of an order.

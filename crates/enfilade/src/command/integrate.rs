@@ -88,7 +88,7 @@ fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) 
         let is_other = std::fs::read(&path).is_ok_and(|there| there != text.as_bytes());
         anyhow::ensure!(
             force || !is_other,
-            "`{}` exists and has another content: move it away, or replace it with `--force`",
+            "`{}` exists and has different content: move it away, or replace it with `--force`",
             path.display()
         );
     }
@@ -220,7 +220,7 @@ fn root(home: &Home, arguments: &Integrate, application: &Application) -> anyhow
     Ok(Some(path))
 }
 
-/// The text in which the values replace their names.
+/// The text with the values in place of their names.
 fn replaced(text: &str, values: &[(&'static str, String)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }

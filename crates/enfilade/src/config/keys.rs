@@ -222,10 +222,10 @@ keys! {
         /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. With
         /// 0, earlier items stay in the trash until users remove them.
         trash_days: AtMost<36_500> = AtMost::of(30), Restart;
-        /// The datastores without a trash: in these datastores the console deletes files at once. Earlier items still end after `trash_days`.
+        /// The datastores without a trash: in these datastores the console deletes files at once. Earlier items are still removed after `trash_days`.
         no_trash: Option<DatastoreNames>, "all datastores have a trash", Restart;
     }
-    /// Decisions for proxies of another make (`enfilade integrate`).
+    /// Decisions for proxies such as nginx (`enfilade integrate`).
     decisions: Decisions, "applications.md" {
         /// The Unix sockets or addresses on which proxies ask for decisions. On an address, the proxy needs TLS and a client certificate.
         listen: Option<PlainAddresses>, "off", Restart;

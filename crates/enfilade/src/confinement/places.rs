@@ -1,6 +1,6 @@
 //! The files and ports that a server may open (Landlock). The restrictions are set before the server starts its threads. The reason: the kernel
 //! restricts only the calling thread, and the threads that the calling thread starts later. Only the threads that open the directories of datastores
-//! are started before, and they do nothing else.
+//! start earlier, and they do nothing else.
 
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};

@@ -24,7 +24,7 @@ impl Heads {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
 
-    /// Takes received bytes.
+    /// Processes received bytes.
     pub(super) fn came(&self, bytes: &[u8]) {
         self.follower().came(bytes);
     }
@@ -277,7 +277,7 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // Another parser takes the bytes after the empty line for a request. The library takes these bytes for further trailers.
+            // Another parser treats the bytes after the empty line as a request. The library treats these bytes as further trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {

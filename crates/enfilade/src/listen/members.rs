@@ -1,4 +1,4 @@
-//! The listener for the other members of the fleet, which pass requests of their clients on, and report which changes they have applied.
+//! The listener for the other members of the fleet, which pass on requests of their clients, and report which changes they have applied.
 
 use super::connection::{Door, accept, speak};
 use super::sockets::Stream;

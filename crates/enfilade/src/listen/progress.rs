@@ -193,8 +193,8 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy, because then the memory of `piece` is
-        // freed when the response is dropped.
+        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy. So the memory of `piece` is freed
+        // when the response is dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))

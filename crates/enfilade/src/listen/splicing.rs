@@ -27,9 +27,9 @@ pub(super) struct Splicing {
 
 /// How fast a client reads pipes.
 enum Pace {
-    /// No pipe was sent until now.
+    /// No pipe has been sent yet.
     Unknown,
-    /// The client was fast until now. The descriptor is a duplicate of the socket, for the thread.
+    /// The client has been fast so far. The descriptor is a duplicate of the socket, for the thread.
     Fast(Arc<OwnedFd>),
     /// The client was slow, or no descriptor was free for the duplicate.
     Slow,

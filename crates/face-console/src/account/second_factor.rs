@@ -228,7 +228,7 @@ fn lines_of(codes: &[Secret]) -> String {
 /// The recovery codes. They are shown only once.
 fn recovery(codes: &[Secret]) -> Markup {
     html! {
-        p { "If you lose the device, each of these codes takes the place of a code once. Keep them in a safe place: this is the only time that they are shown." }
+        p { "If you lose the device, you can enter each of these codes once, in place of a code of the app. Keep them in a safe place: this is the only time that they are shown." }
         pre #recovery-codes { (lines_of(codes)) }
         button data-copy="recovery-codes" type="button" { "Copy the codes" }
     }

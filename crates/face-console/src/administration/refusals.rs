@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The number of refusals on a page.
 const ROWS: usize = 50;
-/// Rights for which the page "Explain" can say more, and the methods of WebDAV that need them.
+/// Rights that the page "Explain" can explain, and the methods of WebDAV that need them.
 const RIGHTS: [(&str, &[&str]); 5] = [
     ("read", &["GET", "HEAD"]),
     ("list", &["PROPFIND"]),

@@ -167,7 +167,7 @@ async fn submit(
 ) -> Result<Answer, Failure> {
     check_origin(request.headers(), |origin| origin == own.as_bytes())?;
     let body = collect_form(request.into_body(), &faces.limits()).await?;
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     let user = parameter(&pairs, "user").unwrap_or_default().trim();

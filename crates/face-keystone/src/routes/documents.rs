@@ -340,7 +340,8 @@ fn operation(route: &V3Route) -> String {
     format!("{}_{path}", route.method.to_ascii_lowercase())
 }
 
-/// OpenAPI links from a created resource to calls. The path of each call contains the id of the resource, and no other unknown parameter.
+/// OpenAPI links from a created resource to calls. The path of each call has one more parameter than the path of the request that created the
+/// resource: the id of the resource.
 fn links(route: &V3Route) -> Map<String, Value> {
     let made = if route.method == "POST" { kind(route.path) } else { None };
     let Some((collection, Schema { one: name, .. })) = made.filter(|_| route.need == V3Need::Session) else {

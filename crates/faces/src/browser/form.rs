@@ -14,7 +14,7 @@ pub struct SignInForm<'a> {
     pub user: &'a str,
     /// The reason why the last attempt failed.
     pub problem: Option<&'a str>,
-    /// The proof of the right password; `None` if the form asks for the password.
+    /// The receipt for the right password; `None` if the form asks for the password.
     pub receipt: Option<&'a str>,
     /// The passkeys that can take the place of the code; `None` if there are none, or the page has no script.
     pub passkeys: Option<&'a OfferedPasskeys>,

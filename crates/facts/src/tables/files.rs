@@ -138,7 +138,7 @@ pub struct MirroredFile {
 }
 
 impl MirroredFile {
-    /// The most problems that the record lists.
+    /// The largest number of problems that the record lists.
     pub const PROBLEMS_MAX: usize = 20;
 }
 

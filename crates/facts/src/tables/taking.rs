@@ -36,7 +36,7 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. To delete
+/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. Deleting
 /// NoAccess, a lock or a second factor gives no right if this user, group or token is deleted, too. The result is `None` for any other record. It is
 /// also `None` for an assignment of `acl.cfg`, which contains a name and no id.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
@@ -267,7 +267,7 @@ mod tests {
         let disabled = User { enabled: false, ..alice() };
         assert!(!takes(&disabled, &alice()) && !is_new(&alice()) && !is_new(&disabled));
         let without = User { password: None, ..alice() };
-        assert!(!takes(&without, &alice()), "a first password lets somebody in");
+        assert!(!takes(&without, &alice()), "a first password takes nothing away");
         assert!(takes(&User { expires: 0, ..alice() }, &alice()));
     }
 
@@ -396,7 +396,7 @@ mod tests {
         assert!(is_new(&active), "a user without a record never becomes inactive");
         assert!(!takes(&locked, &active) && !is_deleted(&locked) && !is_deleted(&active));
         assert!(takes(&active, &active.active_on(9, 3)));
-        // A login sets a later day and a later second of inactivity. A later second of inactivity without a login gives a right.
+        // A login sets a later day, and a later second in which the user becomes inactive. A change that sets only a later second gives a right.
         assert!(takes(&active, &active.active_on(11, 3)) && !takes(&active, &active.active_on(10, 4)));
         assert!(!takes(&locked, &active.active_on(11, 3)));
         let owner = Some((Table::Users, vec![7; 16]));

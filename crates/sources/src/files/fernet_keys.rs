@@ -305,7 +305,7 @@ impl FernetKeys {
         Ok(vec![(STAGED, new_key()?), (1, new_key()?)])
     }
 
-    /// Replaces the keys in the directory by these keys. If a key is already in the directory, its file is not changed.
+    /// Replaces the keys in the directory with these keys. If a key is already in the directory, its file is not changed.
     ///
     /// # Errors
     /// When a file cannot be written. If the caller calls this function again, it completes the replacement.

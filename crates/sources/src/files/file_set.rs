@@ -187,8 +187,9 @@ struct Edited {
 }
 
 impl Locked<'_> {
-    /// Replaces the bytes of a file by the result of `edit`, when [`Locked::write`] is called. `edit` gets the present bytes, which are empty if the
-    /// file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is replaced.
+    /// Replaces the bytes of a file with the result of `edit`, when [`Locked::write`] is called. `edit` gets the present bytes, which are empty if
+    /// the file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is
+    /// replaced.
     ///
     /// # Errors
     /// When the file is not locked or cannot be read, or `edit` refuses. In this case the bytes of the file stay as they were before this call.

@@ -85,9 +85,9 @@ pub struct Mirror {
     /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared: the earliest time, in seconds since the epoch, at which last good facts of any file of the same look
-    /// are older than the stale limit. If the file has problems, the first look at or after this time reads the file again. A file with problems is
-    /// also read if it has no entry in this map.
+    /// For each file that this process compared: the earliest time, in seconds since the epoch, at which some of the last good facts of the files of
+    /// the same look are older than the stale limit. If the file has problems, the first look at or after this time reads the file again. A file with
+    /// problems is also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -109,7 +109,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The earliest time at which last good facts are older than the stale limit, in seconds since the epoch.
+    /// The earliest time at which some of the last good facts are older than the stale limit, in seconds since the epoch.
     due: Option<i64>,
 }
 

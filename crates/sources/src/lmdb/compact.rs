@@ -199,7 +199,7 @@ fn has_room(environment: &Environment) -> Result<(), CompactError> {
     if needed <= free { Ok(()) } else { Err(CompactError::NoRoom { needed, free }) }
 }
 
-/// Gives the new file the owner, group and mode of the old file, because the server may run as another user than this process.
+/// Gives the new file the owner, group and mode of the old file, because the server and this process may run as different users.
 ///
 /// # Errors
 /// When a user can open the old file, but not the new file.

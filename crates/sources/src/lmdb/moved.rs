@@ -1,4 +1,4 @@
-//! Replaces a store that cannot be opened by a new store. The old store is kept under another name.
+//! If a store cannot be opened, replaces it with a new store. The old store is kept under another name.
 
 use super::OpenError;
 use super::restore_error::RestoreError;

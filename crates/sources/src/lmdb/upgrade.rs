@@ -631,7 +631,7 @@ mod tests {
             line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
         };
         let (before, mut most, mut last) = (anonymous(), 0, 0);
-        #[expect(clippy::disallowed_methods, reason = "what is measured is time")]
+        #[expect(clippy::disallowed_methods, reason = "the test measures time")]
         let began = std::time::Instant::now();
         let mut progress = |done: u64, _| {
             if done.is_multiple_of(4096) {

@@ -1,4 +1,4 @@
-//! Endpoint filters, and the catalog that follows them.
+//! Endpoint filters, and the catalog that contains the selected endpoints.
 
 use crate::world::{Row, World, catalog, none};
 use enfilade_admin::LimitModel;

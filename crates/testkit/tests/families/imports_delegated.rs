@@ -154,8 +154,8 @@ async fn a_secret_that_a_person_may_have_chosen_keeps_its_slow_hash() {
     assert!(house.upgrades.try_recv().is_err());
 }
 
-/// bcrypt reads only the first 72 bytes of a secret. So a login with another end of the secret must not replace the hash by a hash of the wrong
-/// secret.
+/// bcrypt reads only the first 72 bytes of a secret. So a login with a secret that differs only after these bytes must not replace the hash with a
+/// hash of the wrong secret.
 #[tokio::test]
 async fn a_bcrypt_hash_of_a_long_secret_stays() {
     // This hash was made with libxcrypt for `generated()`.

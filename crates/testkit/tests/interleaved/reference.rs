@@ -106,7 +106,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Act {
-    /// A random act. The second actor also makes acts on a single entry, such as a PUT or a LOCK.
+    /// A random act. The second actor can also act on a single entry, for example with a PUT or a LOCK.
     pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
         let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
         let some = |dice: &mut Dice| there[dice.below(there.len())].clone();

@@ -16,7 +16,7 @@ pub(crate) struct Steps {
     pub(crate) of_files: u64,
     /// How often the scheduler switched to the other actor at one of these calls.
     pub(crate) switches: u64,
-    /// Whether the worker ended well.
+    /// Whether the worker ended with the exit status 0.
     pub(crate) is_well: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Passcodes, rules for multi-factor authentication, and receipts. Requests go to the HTTP face in process, at fixed times.
+//! Passcodes, rules for multi-factor authentication, and receipts. Requests go to the HTTP face in the process of the test, at fixed times.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -58,8 +58,8 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.login(&both, &world.passcode(0)).await.token();
 }
 
-/// Five wrong passcodes in ten minutes stop the comparison for the user. Passcodes without another method are counted separately, so that strangers
-/// cannot lock out a user.
+/// After five wrong passcodes in ten minutes, the server compares no further passcodes for the user. Passcodes without another method are counted
+/// separately, so that strangers cannot lock out a user.
 #[tokio::test]
 async fn guesses_at_passcodes_are_bounded() {
     let world = World::new().await;

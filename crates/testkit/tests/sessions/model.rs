@@ -76,7 +76,7 @@ pub(crate) struct Event {
 pub(crate) enum Taken {
     /// A role of this holder on this scope was removed.
     Grant(Holder, Where),
-    /// The members of this group are no longer in another group.
+    /// This group is no longer in another group, so its members lost the roles of the other group.
     Group(GroupId),
     /// This role no longer implies another role, or was deleted.
     Role(RoleId),

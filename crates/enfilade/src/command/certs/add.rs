@@ -42,7 +42,7 @@ pub(super) fn run(
         roots_of(&installation.data, &installation.config),
     )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
-    // To read very many certificates takes too long for a warning.
+    // Reading very many certificates takes too long for a warning.
     let is_looked_at =
         std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
     let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();
@@ -72,7 +72,7 @@ pub(super) fn run(
     };
     let key = key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default();
     let served = match is_of_running_server(installation, certificates) {
-        true => "; the running server uses it within a few seconds",
+        true => "; the running server uses the certificate within a few seconds",
         false => "",
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
@@ -113,7 +113,7 @@ pub(super) fn to_fleet(
     let what = if replaced.is_some() { "renewed" } else { "added" };
     let (names, until) = (joined.leaf.names.join(" "), output::time(joined.leaf.not_after));
     let text = format!(
-        "`{name}` {what} for all members of the fleet: {names}, valid until {until}; running servers use it within a few seconds"
+        "`{name}` {what} for all members of the fleet: {names}, valid until {until}; running servers use the certificate within a few seconds"
     );
     output::done(json, &value, &text);
     Ok(ExitCode::SUCCESS)
@@ -232,7 +232,7 @@ fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -
 /// The file name of the bundle: the name of the file with the certificate. An extension such as `.crt` or `.pfx` is replaced by `.pem`.
 fn name_of(shown: &str) -> anyhow::Result<String> {
     let file = Path::new(shown);
-    // `shown` contains U+FFFD in the place of bytes that are not UTF-8.
+    // `shown` contains U+FFFD in place of bytes that are not UTF-8.
     let name = file
         .file_name()
         .and_then(|name| name.to_str())

@@ -139,7 +139,7 @@ fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     })
 }
 
-/// The records that were read until now, and the records that cannot be imported.
+/// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
 pub(super) struct Asked {
     things: Vec<CloudRecord>,

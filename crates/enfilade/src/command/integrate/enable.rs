@@ -88,7 +88,7 @@ impl Enabling {
                 let socket = arguments.socket.clone().unwrap_or_else(|| PathBuf::from(SOCKET));
                 if !socket.is_absolute() {
                     bail!(
-                        "`--socket {}` is no absolute path: write the whole path, beginning with `/`",
+                        "`--socket {}` is not an absolute path: write the whole path, beginning with `/`",
                         socket.display()
                     );
                 }
@@ -235,7 +235,7 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     if groups_of(&groups, user).contains(&Gid::from_raw(meta.gid())) {
         return Ok(None);
     }
-    // Root must give the user of the proxy access to the socket only: another group could have access to other files, too.
+    // The command must give the user of the proxy access only to the socket. Another group could also have access to other files.
     if meta.gid() != data.gid() || home.config.facts.group.is_some() {
         bail!(
             "the directory `{}` of the socket belongs to a group that may also give access to other files, so this command does not add {user} to the group. Add \

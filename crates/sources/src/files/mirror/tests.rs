@@ -144,7 +144,7 @@ fn a_file_that_is_written_in_place_is_given_a_moment() {
     bench.write(FileName::Datastores, "datastore: aaa\n\tpath /a\n");
     bench.look();
     let path = bench.path(FileName::Datastores);
-    // The file is empty for a moment, as after an editor has opened it and before it writes.
+    // The file is empty for a moment: an editor has opened the file, and has not written yet.
     std::fs::File::create(&path).unwrap();
     let written = std::sync::Once::new();
     bench.mirror.between = Box::new(move || {

@@ -1,5 +1,5 @@
 //! Splits a dump into statements. A dump contains texts that users of the source chose, and such a text may look like a statement. So the reader
-//! parses every statement, also the statements of tables that the import does not need. It finds the end of each text, and refuses everything that it
+//! parses every statement, even the statements of tables that the import does not need. It finds the end of each text, and refuses everything that it
 //! does not understand.
 
 use anyhow::bail;
