@@ -64,7 +64,7 @@ fixed! {
     pub const LINK_NAME_CHARS_MAX: usize = 100;
     /// Largest number of downloads or uploads that the maker of a link can allow, if the maker limits their number.
     pub const LINK_USES_MAX: u32 = 1_000_000;
-    /// How long a guest need not enter the password of a link again, in seconds.
+    /// Time in seconds before a guest must enter the password of a link again.
     pub const LINK_PASS_SECONDS: i64 = 3600;
 
     /// Longest path inside a datastore, in bytes.

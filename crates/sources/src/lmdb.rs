@@ -70,6 +70,8 @@ pub struct Status {
     pub readers: u32,
     /// The number of all reader slots.
     pub readers_max: u32,
+    /// Whether the store belongs to a member of a fleet.
+    pub is_replica: bool,
 }
 
 /// The options with which a store is opened. All processes that use a store must open it with the same options.
@@ -172,6 +174,7 @@ impl Lmdb {
             map_bytes: info.map_size as u64,
             readers: info.number_of_readers,
             readers_max: info.maximum_number_of_readers,
+            is_replica: self.is_replica(),
         }
     }
 

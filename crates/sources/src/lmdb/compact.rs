@@ -106,9 +106,11 @@ impl Compaction {
 
 impl Status {
     /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than the unused pages,
-    /// because used pages may be partly empty.
+    /// because used pages may be partly empty. The store of a member of a fleet cannot be compacted.
     pub fn is_worth_compacting(&self) -> bool {
-        COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
+        !self.is_replica
+            && COMPACT_WORTH_BYTES_MIN <= self.file_bytes
+            && self.used_bytes < self.file_bytes / 2
     }
 }
 
@@ -365,6 +367,7 @@ mod tests {
             map_bytes: 0,
             readers: 0,
             readers_max: 0,
+            is_replica: false,
         };
         let least = COMPACT_WORTH_BYTES_MIN;
         for (file_bytes, used_bytes, is_worth) in [
@@ -381,6 +384,7 @@ mod tests {
                 "{used_bytes} of {file_bytes}"
             );
         }
+        assert!(!Status { is_replica: true, ..status(least, 0) }.is_worth_compacting());
         let done =
             |bytes_before, bytes_after| Compaction { records: 9, bytes_before, bytes_after }.won_bytes();
         assert_eq!([done(10, 3), done(10, 10), done(3, 10)], [7, 0, 0]);

@@ -70,13 +70,18 @@ pub(super) fn run(
         true => "a certificate without names".to_owned(),
         false => joined.leaf.names.join(" "),
     };
-    let key = key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default();
+    let key = told_key(key_file);
     let served = match is_of_running_server(installation, certificates) {
         true => "; the running server uses the certificate within a few seconds",
         false => "",
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the output that names the file with the key. Empty if the key is in the file with the certificate.
+fn told_key(key_file: Option<String>) -> String {
+    key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default()
 }
 
 /// Gives a certificate to all members of the fleet of this machine.
@@ -104,7 +109,7 @@ pub(super) fn to_fleet(
     let key_file = key.as_ref().map(|key| key.display().to_string());
     let more = [
         ("replaced", replaced.is_some().into()),
-        ("key_file", key_file.into()),
+        ("key_file", key_file.clone().into()),
         ("warnings", warnings.into()),
         ("shared", true.into()),
     ];
@@ -112,8 +117,9 @@ pub(super) fn to_fleet(
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaced.is_some() { "renewed" } else { "added" };
     let (names, until) = (joined.leaf.names.join(" "), output::time(joined.leaf.not_after));
+    let key = told_key(key_file);
     let text = format!(
-        "`{name}` {what} for all members of the fleet: {names}, valid until {until}; running servers use the certificate within a few seconds"
+        "`{name}` {what} for all members of the fleet: {names}, valid until {until}{key}; running servers use the certificate within a few seconds"
     );
     output::done(json, &value, &text);
     Ok(ExitCode::SUCCESS)
