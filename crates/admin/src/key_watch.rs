@@ -33,7 +33,7 @@ pub struct KeyLook {
     /// The keys to use from now on, if they changed. While the directory is unreadable and the last good keys are used, the value is
     /// [`KeyNews::Same`].
     pub news: KeyNews,
-    /// Problems and what to do; the texts do not change while a problem lasts.
+    /// The problems, each with the next step. The text of a problem does not change while the problem lasts.
     pub problems: Vec<String>,
 }
 

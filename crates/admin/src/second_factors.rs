@@ -55,7 +55,7 @@ pub fn second_factor_named(source: &dyn Source, user: &Userid) -> Result<Option<
     second_factor_of(source, &id)
 }
 
-/// Begins the set-up of a second factor with a new secret. An earlier set-up that was not confirmed is forgotten.
+/// Begins the set-up of a second factor with a new secret. This replaces an earlier set-up that was not confirmed.
 ///
 /// # Errors
 /// When the user has a second factor, or the facts cannot be changed.

@@ -29,7 +29,7 @@ pub struct NewToken {
 /// The properties of a token to create.
 #[derive(Clone, Debug, Default)]
 pub struct TokenTerms {
-    /// When the token expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The comment.
     pub comment: Option<String>,
@@ -197,7 +197,7 @@ fn exists(tokenid: &Authid) -> Error {
 pub struct TokenEdit {
     /// Whether the token is enabled.
     pub enabled: Option<bool>,
-    /// When the token expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,

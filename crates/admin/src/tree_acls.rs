@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 /// The result of a propagation.
 #[derive(Clone, Debug, Default)]
 pub struct Propagated {
-    /// The number of objects whose ACL was changed, or in a dry run would be changed.
+    /// The number of objects with an ACL that was changed, or that would be changed (in a dry run).
     pub changed: u64,
     /// The number of objects that had the ACL already.
     pub same: u64,

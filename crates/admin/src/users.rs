@@ -30,7 +30,7 @@ pub struct NewUser {
     pub uid: Option<u32>,
     /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The comment.
     pub comment: Option<String>,
@@ -215,9 +215,9 @@ pub struct UserSummary {
     pub enabled: bool,
     /// The last login, and the lock after failed logins.
     pub activity: Activity,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
-    /// When the password expires, in seconds since the epoch; 0 is never.
+    /// When the password expires, in seconds since the epoch; 0 means never.
     pub password_until: i64,
     /// Whether the user has a password.
     pub has_password: bool,
@@ -342,7 +342,7 @@ pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Resul
 pub struct UserEdit {
     /// Whether the user and all tokens of the user are accepted.
     pub enabled: Option<bool>,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,

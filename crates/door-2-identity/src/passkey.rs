@@ -1,8 +1,8 @@
 //! Passkeys (Web Authentication, level 2): the data that a browser sends about a passkey, and the checks of these data.
 //!
-//! A passkey takes the place of a code, after the password. The browser binds each answer of an authenticator to a challenge and to the origin of
-//! the page, so a page of another site gets no answer that this server accepts. The server does not ask for an attestation, because it accepts every
-//! kind of authenticator.
+//! At sign-in, a user who entered the password can use a passkey in place of a code. The browser binds each answer of an authenticator to a challenge
+//! and to the origin of the page, so this server does not accept an answer that was made for a page of another site. The server does not ask for an
+//! attestation, because it accepts every kind of authenticator.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{
@@ -31,7 +31,7 @@ const ALGORITHMS: [(&[u8], &dyn VerificationAlgorithm, KeyForm); 3] = [
 /// The part of a SubjectPublicKeyInfo that the library reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyForm {
-    /// The bytes after the beginning.
+    /// Only the bytes that follow the fixed beginning.
     Rest,
     /// All bytes.
     Whole,
@@ -43,7 +43,7 @@ const HAS_CREDENTIAL: u8 = 0x40;
 /// The total length of three fields: the digest of the host, the flags, and the counter.
 const HEAD: usize = 37;
 
-/// What the answer of an authenticator must belong to.
+/// The page to which the answer of an authenticator must belong.
 #[derive(Clone, Debug)]
 pub struct Ceremony<'a> {
     /// The challenge of the page.
@@ -79,7 +79,7 @@ pub struct Assertion {
 }
 
 /// The challenge that is computed from a secret. At sign-in, the secret is the receipt for the password. For a new passkey, the secret is the form
-/// token of the session. So the server need not store a challenge before it gets the answer.
+/// token of the session. So the server need not store a challenge while it waits for the answer.
 pub fn passkey_challenge(secret: &[u8]) -> [u8; 32] {
     sha256(&[b"challenge for a passkey:", secret].concat())
 }

@@ -121,8 +121,8 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation is perhaps deleted
-    /// already.
+    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
+    /// deleted.
     #[error(
         "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted the revocations of the time that this clock shows, so it could not refuse revoked sessions of that time. Set the clock, then log in again"
     )]
@@ -141,7 +141,7 @@ pub enum Refusal {
     /// A scope that does not exist or is disabled, or in which the user has no role.
     #[error("the scope of the session is not available: {0}")]
     NoScope(&'static str),
-    /// A session that would have more rights or a longer lifetime than the credential that it is issued for.
+    /// A session that would have more rights or a longer lifetime than the credential for which it is issued.
     #[error("{0}")]
     Delegated(&'static str),
     /// The signature was not made with the EC2 key of the request, or the key does not exist.
@@ -235,7 +235,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// The text that [`Refusal::Disabled`] has as `what` if the user is inactive.
+    /// The value of the field `what` of [`Refusal::Disabled`] for an inactive user.
     pub const INACTIVE: &'static str = "the user did not log in for longer than `[identity] inactive_days` (`enfilade user enable USER` enables the user again), so the user";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";

@@ -43,7 +43,7 @@ pub enum Refusal {
     Broken {
         /// The datastore.
         name: DatastoreName,
-        /// The line of the problem; 0 if the problem is in no single line.
+        /// The line of the problem; 0 if the problem does not belong to a single line.
         line: u32,
         /// The problem.
         reason: String,

@@ -23,7 +23,7 @@ pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) 
     openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }
 
-/// Opens `path` beneath `directory`, through no link and no mount.
+/// Opens `path` beneath `directory`. Links and mounts on the path are refused.
 pub(crate) fn open_beneath(
     directory: impl AsFd,
     path: impl Arg + Copy,

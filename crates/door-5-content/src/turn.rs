@@ -1,5 +1,5 @@
-//! Names during the turn of a thread. The thread checks that no other thread has reserved a name, and reserves names. Names stay reserved after the
-//! turn.
+//! Reserves names during the turn of a thread. Before the thread changes a name, it checks that no other thread has reserved this name. A reserved
+//! name stays reserved after the turn.
 
 use crate::node::Node;
 use crate::refuse::Refusal;

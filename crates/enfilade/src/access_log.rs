@@ -27,7 +27,7 @@ pub(crate) struct AccessLog {
     /// The maximum number of lines per second for failed logins. The same maximum applies separately to other events that any client can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
-    /// The writer waits here, and is notified when an event comes into the empty queue.
+    /// The writer waits for this condition while the queue is empty. When the first event is put into the empty queue, the writer is notified.
     begun: Condvar,
     /// The lock is held during a write, because lines must stay in order.
     writing: Mutex<Writing>,
@@ -130,7 +130,8 @@ impl AccessLog {
         let unwritten = log_lines::write(text);
         text.clear();
         if unwritten > 0 {
-            // The first line contains the number of lines that were lost before. If no line was written, this number must be reported later.
+            // The first line of this write contains the number of lines that were lost before the write. If no line was written, this number must be
+            // reported later.
             let before = if unwritten == count { before } else { 0 };
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).lost += unwritten + before;
         }

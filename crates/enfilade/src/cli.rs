@@ -62,7 +62,7 @@ impl Cli {
         Self::try_parse()?.checked()
     }
 
-    /// Refuses an option that conflicts with one value of another argument, because clap has no rule for this.
+    /// Refuses an option that conflicts with one value of another argument, because clap cannot check such a conflict.
     fn checked(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {

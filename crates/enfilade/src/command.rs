@@ -239,7 +239,7 @@ fn changes(subject: &str, parts: impl IntoIterator<Item = Option<String>>) -> St
     format!("{subject}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Describes a property of a record that was set, or that an empty text removed.
+/// Describes a change of a property: the property was set, or it was removed because the given text is empty.
 fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
     text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
 }
@@ -266,7 +266,7 @@ fn keeping_administrators<T>(
     Ok(made)
 }
 
-/// Advice for a lost password, with the name of an administrator. If there is no administrator, the advice is how to make one.
+/// Advice for a lost password, with the name of an administrator. If there is no administrator, the advice says how to create an administrator.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let now = clock::now().unix_seconds;
     for (of, whose) in

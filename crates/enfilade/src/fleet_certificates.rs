@@ -1,4 +1,4 @@
-//! Fetches the certificates of the fleet, and the answers that all members must send to challenges, for the server of a member.
+//! Fetches the certificates of the fleet for the server of a member. Also fetches the answers that all members must send to challenges.
 
 use crate::acme::{self, Answers};
 use crate::config::Config;

@@ -352,8 +352,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle. For such a bundle, the same directory contains a file with the extension `.crt`, with the certificate that issued
-/// the bundle's certificate.
+/// Whether Enfilade made a bundle. If Enfilade made it, the same directory contains a file with the extension `.crt`. This file contains the
+/// certificate of the issuer.
 pub(crate) fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)

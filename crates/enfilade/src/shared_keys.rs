@@ -1,5 +1,5 @@
-//! The keys of sessions of a fleet. etcd stores the newest keys, encrypted for the members. Each member also stores the keys in its directory of
-//! keys, and their id in the file `keys/shared-keys.id`.
+//! The keys with which a fleet signs sessions. etcd stores the newest keys, encrypted for the members. Each member also stores the keys in its
+//! directory of keys, and their id in the file `keys/shared-keys.id`.
 
 use crate::config::Config;
 use crate::fleet_log::{log, wait_for};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The interval at which a command asks whether all servers use new keys.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The keys of sessions of a member and of its fleet.
+/// The keys with which a member and its fleet sign sessions.
 pub(crate) struct KeysOfFleet {
     data: PathBuf,
     config: Config,
@@ -77,9 +77,9 @@ impl KeysOfFleet {
         Ok(keys)
     }
 
-    /// Makes new keys from the keys of the fleet, and gives them to all members. Before that, waits until every server either uses the present keys
-    /// or refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the description of the change that
-    /// `make` returns.
+    /// Makes new keys from the keys of the fleet, and gives them to all members. Before it makes the keys, this function waits until every server
+    /// either uses the present keys or refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the
+    /// description of the change that `make` returns.
     ///
     /// # Errors
     /// When `make` refuses, when etcd does not answer, or when another member changed the keys at the same time.
@@ -101,8 +101,9 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // The key for the hashes of API tokens encrypts the shared keys. If this machine had a different key from the key of the other members, the
-        // other members could not decrypt what this machine shares. So the present keys of the fleet are decrypted first, which fails in this case.
+        // The key for the hashes of API tokens encrypts the shared keys. If the key of this machine differed from the key of the other members, these
+        // could not decrypt the keys that this machine shares. So this function first decrypts the present keys of the fleet. If the key differs, the
+        // decryption fails.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;

@@ -25,7 +25,7 @@ const CLOSE_TRIES: u32 = 25;
 
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 ///
-/// `config` includes the addresses of the command line.
+/// `config` includes the addresses from the command line.
 pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
     let (mut tries, mut announced, mut limits) = (0, 0, None);
     loop {

@@ -62,7 +62,7 @@ struct Exporter {
     ending: watch::Receiver<bool>,
     /// The name of this machine in its fleet; empty without a fleet.
     member: String,
-    /// Whether the last attempt failed. Only the first failure is logged, and the first success after failures.
+    /// Whether the last attempt failed. Only the first failure, and the first success after failures, are logged.
     is_failing: bool,
 }
 
@@ -92,7 +92,7 @@ impl Exporter {
         }
     }
 
-    /// Waits. Returns whether the server stops meanwhile.
+    /// Waits for the given time, or until the server stops. Returns whether the server stops.
     async fn pause(&mut self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => false,
@@ -178,14 +178,14 @@ impl Exporter {
             let status = response.status();
             let body = Limited::new(response.into_body(), BODY_MAX).collect().await;
             let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
-            // Some hundred characters are enough to find the cause.
+            // A few hundred characters are enough to find the cause.
             Ok((status, text.unwrap_or_default().chars().take(300).collect()))
         };
         let driven = async {
             let _ = connection.await;
             std::future::pending::<()>().await;
         };
-        // The connection ends with this function, even if the time for the answer is over.
+        // The connection ends when this function ends, even if no answer arrived in time.
         tokio::select! {
             answer = exchange => answer,
             () = driven => anyhow::bail!("the connection ended"),

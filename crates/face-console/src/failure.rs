@@ -108,7 +108,7 @@ pub(crate) fn outside(result: Result<Answer, Failure>, mut trace: Trace) -> Answ
     answer
 }
 
-/// The failure for a script that is not signed in.
+/// The failure of a request from a script that is not signed in.
 pub(crate) fn signed_out() -> Failure {
     IdentityRefusal::NoCredential.into()
 }

@@ -56,7 +56,7 @@ pub struct RequestSpans {
 
 /// The finished requests that wait to be sent.
 pub struct TraceQueue {
-    /// On average, one of this many requests has a trace.
+    /// On average, one request out of this number of requests has a trace.
     one_in: u64,
     /// Whether the traces of trusted proxies are continued.
     continues_proxies: bool,
@@ -65,7 +65,7 @@ pub struct TraceQueue {
     sent: AtomicU64,
     /// Notified when a finished request comes into the empty queue.
     begun: Notify,
-    /// Whether the server stops.
+    /// Whether the server is stopping.
     is_ending: watch::Sender<bool>,
 }
 
@@ -78,7 +78,8 @@ pub(crate) struct Decided {
 }
 
 impl TraceQueue {
-    /// On average, one of `one_in` requests has a trace. If `continues_proxies` is true, trusted proxies decide about the traces of their requests.
+    /// On average, one request out of `one_in` requests has a trace. If `continues_proxies` is true, trusted proxies decide about the traces of their
+    /// requests.
     pub fn new(one_in: u64, continues_proxies: bool) -> Arc<Self> {
         Arc::new(TraceQueue {
             one_in: one_in.max(1),
@@ -183,7 +184,7 @@ impl TraceQueue {
         self.lost.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
-    /// How many requests had traces that were sent, and how many had traces that were lost.
+    /// The number of requests with a trace that was sent, and the number of requests with a trace that was lost.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
     }
@@ -230,7 +231,7 @@ impl RunningSpans {
     pub(crate) fn end(self, event: &Event) {
         let now = clock::monotonic();
         let of_door = |time: DoorTime| match time.door {
-            // After door 5 opened the datastore, its work lasts until the end of the request.
+            // After door 5 has opened the datastore, the work of door 5 continues until the end of the request.
             Door::Content => self.door_span(time, now),
             Door::Tls | Door::Identity | Door::Datastore | Door::Access => self.door_span(time, time.ended),
         };

@@ -54,7 +54,7 @@ impl Trace {
         }
     }
 
-    /// From now on, measures how long the doors take for the visitor, if the trace of the request is exported.
+    /// If the trace of the request is exported, this call starts to measure how long the doors take for the visitor.
     pub fn time(&self, visit: &mut Visit) {
         if let Some(spans) = &self.spans {
             visit.time(spans.timer());

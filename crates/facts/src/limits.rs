@@ -62,9 +62,9 @@ fixed! {
 
     /// Longest name of a link with which people share a file or folder, in characters.
     pub const LINK_NAME_CHARS_MAX: usize = 100;
-    /// Largest number of downloads or uploads that the maker of a link can allow, if the maker limits their number.
+    /// Largest number that the maker of a link can set as the limit of its downloads or uploads.
     pub const LINK_USES_MAX: u32 = 1_000_000;
-    /// Time in seconds before a guest must enter the password of a link again.
+    /// Time in seconds after which a guest must enter the password of a link again.
     pub const LINK_PASS_SECONDS: i64 = 3600;
 
     /// Longest path inside a datastore, in bytes.
@@ -95,15 +95,15 @@ fixed! {
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because it begins with the
-    /// number of the table.
+    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because the tally's key
+    /// begins with the number of the table.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-    /// The percentage of the LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
+    /// If a store uses more than this percentage of its LMDB map, new records and other changes that give rights are refused. The rest of the map is
     /// reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// The percentage of the LMDB map that a store may use before changes that users make for themselves are refused: a new password, the revocation
+    /// If a store uses more than this percentage of its LMDB map, changes that users make for themselves are refused: a new password, the revocation
     /// of one of their tokens, the use of a trust. The rest of the map is reserved for administrators. In the smallest map, the rest has 120 pages. A
     /// small change takes about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
@@ -112,7 +112,8 @@ fixed! {
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
     /// Largest number of records of a store that a server upgrades to a new format or compacts at its start. The time of an upgrade grows with the
-    /// number of records, and the server answers no request meanwhile. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
+    /// number of records, and the server answers no request during this time. For a store with more records, run `enfilade facts upgrade` or
+    /// `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
@@ -157,9 +158,9 @@ fixed! {
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
     /// Longest id of a passkey, in bytes (Web Authentication, level 3, section 7.1: a server refuses longer ids).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
-    /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550.
+    /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550 bytes.
     pub const PASSKEY_KEY_BYTES_MAX: usize = 600;
-    /// Longest text of a browser about a passkey (`clientDataJSON`, `authenticatorData`, the signature), in bytes.
+    /// Longest text that a browser sends about a passkey (`clientDataJSON`, `authenticatorData`, the signature), in bytes.
     pub const PASSKEY_DATA_BYTES_MAX: usize = 4096;
     /// How long a user may take from the beginning of the set-up of a second factor to its first code, in seconds.
     pub const ENROLMENT_SECONDS: i64 = 900;
@@ -197,8 +198,8 @@ fixed! {
     /// Longest lifetime of a session, in seconds. A token of another server with the same keys is refused if its lifetime is longer. So revocations
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-    /// Largest number of revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads from the store
-    /// only the few that can end a session.
+    /// Largest number of revocations that each process holds in memory. Each takes 25 bytes. If there are more revocations, the server reads
+    /// revocations from the store: for each session, only the few that can end this session.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
     /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
     /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time

@@ -147,7 +147,7 @@ impl Encoded {
         Encoded { bytes, count, is_from_file, absent_members, parts: None, parts_bytes: 0 }
     }
 
-    /// Returns the same changes without their bytes, which are stored in etcd in the parts `parts`.
+    /// Returns the same changes without their bytes. The bytes are stored in etcd, in the parts `parts`.
     pub(crate) fn in_parts(self, parts: Parts) -> Self {
         Encoded { parts_bytes: self.bytes.len(), bytes: Vec::new(), parts: Some(parts), ..self }
     }

@@ -24,7 +24,7 @@ pub const DELTA_MIN: Duration = Duration::from_secs(1);
 /// The largest Δ.
 pub const DELTA_MAX: Duration = Duration::from_secs(10);
 
-/// The pause before a watch that has ended is started again.
+/// The pause between the end of a watch and the start of the next watch.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why the log was not read or changed.
@@ -101,7 +101,7 @@ pub enum LogError {
         /// The id.
         id: String,
     },
-    /// The log under this prefix belongs to another store, or there is no log under it.
+    /// The log under this prefix belongs to another store, or there is no log under this prefix.
     #[error(
         "the log `{prefix}` in etcd cannot be used: {why}; check `fleet.prefix` and `fleet.etcd` in enfilade.toml"
     )]
@@ -158,7 +158,7 @@ pub enum LogError {
         /// The names of the members.
         members: Vec<String>,
     },
-    /// This machine gives no random bytes.
+    /// The operating system returned no random bytes.
     #[error("this machine gives no random bytes: {0}")]
     NoRandom(String),
     /// There are too many certificates.
@@ -174,7 +174,7 @@ pub enum LogError {
         /// The size of the changes, in bytes.
         bytes: usize,
     },
-    /// A member has a registered process, but the change requires that it has none.
+    /// A member has a registered process, but the change requires that this member has none.
     #[error(
         "the change was not made, because a server of another member runs again. `enfilade fleet status` shows the servers"
     )]

@@ -51,7 +51,7 @@ struct Order {
 pub struct Numbers {
     /// The age of the proof, in milliseconds; `None` if there is no proof.
     pub proof_millis: Option<u64>,
-    /// The number of changes up to the newest known end of the log that are not applied here.
+    /// The number of changes that this member has not applied, up to the newest known end of the log.
     pub behind: u64,
     /// The number of reads that got no facts because there was no proof.
     pub refused: u64,
@@ -304,7 +304,7 @@ impl Author {
         let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
         let (process, reports) = (Arc::clone(&self.process), self.reports.clone());
         tokio::spawn(async move {
-            // A change that writes nothing waits, too: it is possible that an earlier change wrote the same, and is not acknowledged yet.
+            // A change that writes nothing waits, too: it is possible that an earlier change wrote the same values, and is not acknowledged yet.
             let at = made.as_ref().map(|made| made.at).map_err(Clone::clone);
             if let Ok(made) = made {
                 replica.acknowledged(made, Some(&process), reports).await;
@@ -387,7 +387,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reports to all connected processes which change this process has applied. If an author is not connected, also writes the report to etcd.
+    /// Reports the last applied change to all connected processes. If an author is not connected, also writes the report to etcd.
     async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
         self.direct.tell(self.replica.applied());
         let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);
@@ -482,7 +482,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reports to etcd which change this process has applied, if this was not reported yet.
+    /// Reports to etcd the last change that this process has applied, if this was not reported yet.
     async fn report(&mut self) -> Result<(), ReplicaError> {
         let applied = self.replica.applied();
         if let Some(registration) = &self.registration

@@ -325,8 +325,8 @@ impl House {
                 }
             }
             Reach::Everything => {
-                // If the user has a role on the datastore's project, the remedy is a session for the project, because a role on the path would give
-                // the user more rights.
+                // If the user has a role on the datastore's project, the remedy is a session for the project, and not a role on the path. A role on
+                // the path would give the user additional rights.
                 if let Some(project) = self.own_project(who, name) {
                     return Remedy::OfProject(project);
                 }

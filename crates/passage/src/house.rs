@@ -102,7 +102,8 @@ pub struct Parts {
     pub ledger: Ledger,
     /// The locks of files.
     pub locks: Arc<dyn LockStore>,
-    /// The queue of tokens with a slow hash that is to be replaced by a fast hash. If the queue is full, the next request with the token tries again.
+    /// The queue of tokens with a slow hash that is to be replaced by a fast hash. If the queue is full, a token is not added. The next request with
+    /// this token tries again to add it.
     pub upgrades: SyncSender<Upgrade>,
     /// Records the event of every request.
     pub audit: Arc<dyn Audit>,
@@ -123,7 +124,7 @@ pub struct House {
     pub(crate) names: NamesMemo,
     /// The wrong passcodes of users.
     pub(crate) passcodes: Passcodes,
-    /// The requests that are limited in each minute.
+    /// The counts of the requests of which only a limited number is allowed in each minute.
     pub(crate) per_minute: PerMinute,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,

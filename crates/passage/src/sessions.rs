@@ -139,7 +139,8 @@ impl House {
                     let second = session.claim.issued_at;
                     // It is possible that another member of the fleet does not know the horizon of this view yet. That member would refuse the
                     // session. So this process commits a change of the horizon, too: the commit waits until all members know this change and all
-                    // earlier changes. If the horizon is already a minute after now, the change writes nothing, and the commit still waits.
+                    // earlier changes. If the horizon is already a minute after the present time, the change contains nothing to write, but the
+                    // commit still waits.
                     if self.issues_until.load(Ordering::Relaxed) < second {
                         self.move_horizon(now, second).await?;
                     }

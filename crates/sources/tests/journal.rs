@@ -36,7 +36,7 @@ fn a_mark_that_is_taken_away_and_made_in_one_change_is_counted_once() {
     assert_eq!(checked.problems, Vec::<String>::new());
 }
 
-/// Almost every lookup reads a tally. So the B-tree of the tallies must not get deeper with the number of revocations.
+/// Almost every lookup reads a tally. So the B-tree of the tallies must not get deeper when there are more revocations.
 #[test]
 fn revocations_do_not_make_the_table_of_tallies_larger() {
     let facts = Memory::new(StoreId(1));

@@ -44,7 +44,7 @@ impl Samba {
             .all(|program| Command::new(program).arg("--version").output().is_ok())
     }
 
-    /// Starts Samba with these shares. Only ACLs in the given dialect count, and unreadable entries are hidden.
+    /// Starts Samba with these shares. Samba uses only ACLs in the given dialect, and hides entries that the user may not read.
     ///
     /// # Errors
     /// The description of the step that failed.
@@ -93,7 +93,7 @@ impl Samba {
         self.child.id()
     }
 
-    /// A program of Samba that works directly on files, without the server.
+    /// A command of Samba that works directly on files and does not need a running Samba server.
     pub fn tool(&self, program: &str) -> Command {
         let mut command = wrapped(program, &self.place);
         // The program needs the modules of the system's Python.

@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    /// The answer to a request: `permit` or a code. `None` if no request needs only this right.
+    /// The answer to a request: `permit` or the code of a refusal. `None` if no request needs only this right.
     async fn request(
         &mut self,
         (who, project): (&Authid, Option<ProjectId>),

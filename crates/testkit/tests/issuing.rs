@@ -1,4 +1,4 @@
-//! Tests the sessions that door 2 issues: how long they last, for which project they are, and which changes of other records end them. Also tests
+//! Tests the sessions that door 2 issues: the duration of a session, its project, and the changes of other records that end the session. Also tests
 //! long calls of Keystone's API, which door 4 judges again.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -107,7 +107,7 @@ impl World {
         self.new_credential(name, by, Vec::new()).0
     }
 
-    /// Creates an application credential of Ann. Returns its id, and the question to door 2 with which a client logs in with the credential.
+    /// Creates an application credential of Ann. Returns the id of the credential, and the question to door 2 for a login with the credential.
     fn new_credential(
         &self,
         name: &str,
@@ -507,7 +507,7 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     let goes_on: Vec<bool> =
         calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
     assert_eq!(goes_on, [true, true, false, true, false]);
-    // If the user gets a role that permits more, the result of the call would differ, too. So the call may not go on.
+    // If the user gets a role that permits more, the result of the call would also differ. So the call must not continue.
     world.house.clock.advance_seconds(60);
     let mut visit = world.session(in_project, Methods::PASSWORD, None);
     let permit = visit.use_api(rule("get_project"), &About { project, ..About::default() }).unwrap();

@@ -45,7 +45,7 @@ pub struct DatastoreDetails {
     pub profile: DatastoreProfile,
     /// The directory at which a file system must be mounted before the datastore is served.
     pub mount_point: Option<String>,
-    /// The used and the free space of the file system or the quota; an error text if they are unknown.
+    /// The used and the free space of the file system or of the quota; an error text if they are unknown.
     pub usage: Result<Usage, String>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
-    // The paths are also compared with their links resolved, because a link can lead from one path to another.
+    // The paths are compared once as written, and once after all links in them are resolved, because a link can lead from one path to another.
     let spellings = |path: &Path| [path.to_owned(), real_path(path)];
     let paths = spellings(path);
     let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));

@@ -58,12 +58,13 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Adds the end of all sessions of an EC2 key to a change that removes or replaces the key.
+/// For a change that removes or replaces an EC2 key: adds to the change that all sessions of the key end.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
 
-/// Replaces a credential. If the EC2 key changes, its sessions end. If the blob changes, the record of the last used passcode is deleted.
+/// Replaces a credential. If this changes an EC2 key, the sessions of the key end. If the blob changes, the record of the last used passcode is
+/// deleted.
 ///
 /// # Errors
 /// When the credential has changed since it was read, or the facts cannot be changed.

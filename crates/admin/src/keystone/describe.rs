@@ -30,7 +30,7 @@ pub struct Subject {
     pub user: Named<UserId>,
     /// The domain of the user.
     pub domain: Named<DomainId>,
-    /// When the user's password expires, in seconds since the epoch; 0 is never.
+    /// When the user's password expires, in seconds since the epoch; 0 means never.
     pub password_until: i64,
 }
 
@@ -209,7 +209,7 @@ fn catalog_in(view: &View<'_>, index: &Index<Catalog>, scope: &Scope) -> Result<
 /// Describes a session. Returns the description, the catalog, and the revision of both.
 ///
 /// # Errors
-/// When the facts cannot be read, or a record of the session was deleted meanwhile.
+/// When the facts cannot be read, or a record to which the session refers was deleted meanwhile.
 pub fn describe(
     source: &dyn Source,
     session: &Session,

@@ -133,8 +133,8 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
         change.expect_unchanged(id, before).put(id, self);
     }
 
-    /// Adds the deletion of the record to the change, with everything that depends on it. If many records depend on it, some of them are deleted
-    /// later, in the background.
+    /// Adds the deletion of the record, and of everything that depends on it, to the change. If many other records depend on the record, some of them
+    /// are deleted later, in the background.
     ///
     /// # Errors
     /// When the state of the record does not allow the deletion, or the facts cannot be read.

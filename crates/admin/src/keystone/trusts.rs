@@ -22,7 +22,7 @@ pub struct NewTrust {
     pub roles: Vec<String>,
     /// Whether services see the trustor as the user of a session.
     pub impersonation: bool,
-    /// When the trust expires, in seconds since the epoch; 0 is never.
+    /// When the trust expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// How many sessions may be created with the trust; `None` for any number.
     pub uses: Option<u32>,

@@ -135,7 +135,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     let pipe = scratch.at("in/pipe");
     scratch.write("in/f", "");
     rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-    // A process that opens a pipe to write waits until another process opens the pipe to read.
+    // A process that opens a pipe for writing waits until another process opens the pipe for reading.
     let (told, writer_goes_on) = std::sync::mpsc::channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();

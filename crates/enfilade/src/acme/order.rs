@@ -38,7 +38,7 @@ pub(super) async fn obtain(
         .new_order(&NewOrder::new(&identifiers))
         .await
         .context("the authority did not accept the order")?;
-    // The servers send the answers until the validation is over.
+    // The servers send the answers until the validation has ended.
     let _served = begin(&mut order, challenge, answering).await?;
     let validated = order.poll_ready(&PATIENCE).await;
     if !matches!(validated, Ok(OrderStatus::Ready)) {

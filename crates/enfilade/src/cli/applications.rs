@@ -167,7 +167,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A method and a URL. In a text without a method, the method is GET.
+/// A method and a URL. If the text contains no method, the method is GET.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,

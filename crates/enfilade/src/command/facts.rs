@@ -377,7 +377,7 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
 
 fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else {
-        // The store is opened even if it needs no upgrade, because opening it reports damage.
+        // The store is opened even if it needs no upgrade, because damage is found when the store is opened.
         let lmdb = open(installation)?;
         let value = json!({ "upgraded": false, "revision": lmdb.at().revision.0 });
         let text = match lmdb.is_replica() {

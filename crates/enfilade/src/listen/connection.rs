@@ -211,7 +211,7 @@ pub(crate) async fn tls(
         let (answers, balancers) = (answers.clone(), Arc::clone(&balancers));
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
-            // A TLS connection begins with a handshake record. A PROXY header begins with another byte.
+            // A TLS connection begins with a handshake record. A PROXY header begins with a different byte.
             if turn.first != HANDSHAKE_RECORD {
                 tell_unexpected_header(&stream, &balancers, router.faces()).await;
             }
@@ -220,7 +220,7 @@ pub(crate) async fn tls(
             let shaken = tokio::time::timeout(limit, handshake).await;
             let ended = Instant::now();
             router.faces().metrics().door_took(TimedDoor::Tls, ended.saturating_duration_since(began));
-            // After a failed or slow handshake there is no channel for a response.
+            // After a failed or slow handshake, the server cannot send a response.
             let Ok(Some((stream, permit))) = shaken else { return };
             turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");

@@ -50,7 +50,7 @@ struct Follower {
     has_coding: bool,
     /// Set if a trailer section was malformed.
     malformed: Arc<Malformed>,
-    /// Bytes after a head, if the library has not delivered its request yet (pipelined requests).
+    /// Bytes after a head, if the library has not yet delivered the request of this head (pipelined requests).
     held: Vec<u8>,
 }
 
@@ -194,7 +194,7 @@ fn size(line: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Requests: the head, the length of the body, the body, and the flaw.
+    /// Each item is a request: its head, the length of its body, its body, and its flaw.
     const REQUESTS: [(&str, Option<u64>, &str, Option<Flaw>); 16] = [
         ("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", None),
         ("\r\nGET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", Some(Flaw::Fragment)),

@@ -86,8 +86,8 @@ fn of_request(ended: &RequestSpans) -> Span<'_> {
 fn of_door<'e>(ended: &'e RequestSpans, span: &DoorSpan) -> Span<'e> {
     let event = &ended.event;
     let is_refusal = event.door == span.door.name();
-    // Of the work of door 5, only the opening of the datastore is measured. So `enfilade.door.asked` and `enfilade.door.busy_nanos` are left out for
-    // door 5. The span of door 5 lasts until the end of the request.
+    // For door 5, only the time for opening the datastore is measured. So `enfilade.door.asked` and `enfilade.door.busy_nanos` are left out for door
+    // 5. The span of door 5 lasts until the end of the request.
     let is_counted = span.door != Door::Content;
     let busy = u64::try_from(span.busy.as_nanos()).unwrap_or(u64::MAX);
     let attributes = [

@@ -123,7 +123,7 @@ fn read(visit: Visit, place: &Place, asked: &Asked, most: usize) -> Result<Folde
     Ok(Folder { rows, next, rights, is_cut, revision: listing.revision() })
 }
 
-/// One page of entries. All entries of the folder are sorted by size or time.
+/// One page of the entries of a folder, sorted by size or time. For this order, all entries of the folder are sorted.
 fn sorted(
     listing: &mut Listing,
     (order, page): (Order, usize),

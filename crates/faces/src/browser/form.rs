@@ -10,7 +10,7 @@ pub struct SignInForm<'a> {
     pub action: &'a str,
     /// Names and values of hidden fields.
     pub hidden: &'a [(&'a str, &'a str)],
-    /// The name that the user entered before.
+    /// The name that the user entered in an earlier attempt or step.
     pub user: &'a str,
     /// The reason why the last attempt failed.
     pub problem: Option<&'a str>,

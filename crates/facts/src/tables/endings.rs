@@ -163,7 +163,7 @@ pub trait Ends: Row {
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 
-/// Whether the expiry date `before` has passed and the expiry date `after` has not. The date 0 never passes.
+/// Whether the expiry date `before` has passed, and the expiry date `after` has not passed. The date 0 never passes.
 fn is_revived(before: i64, after: i64, now: i64) -> bool {
     let is_over = |expires: i64| expires != 0 && expires <= now;
     is_over(before) && !is_over(after)

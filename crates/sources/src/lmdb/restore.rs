@@ -1,9 +1,9 @@
 //! Replaces all facts of a store.
 //!
 //! After a restore the store has another id, so that no memo of the old facts is used again. A restore is one transaction: running processes see the
-//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is found to be damaged
-//! or cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in this case no
-//! process may have it open.
+//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is damaged or
+//! incomplete, even only at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in
+//! this case no process may have it open.
 
 use super::access_rules::make_access_rules;
 use super::environment::{self, Trust};

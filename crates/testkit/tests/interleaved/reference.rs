@@ -134,8 +134,8 @@ impl Act {
         }
     }
 
-    /// A MOVE of a directory, and a PUT below it at the same time, and the next act of the second actor. In half of the cases the first actor does
-    /// not see the new file. In these cases the MOVE must be undone, and the second actor uses the old name.
+    /// Three acts: a MOVE of a directory, a PUT of the second actor below this directory at the same time, and the next act of the second actor. In
+    /// half of the cases the first actor does not see the new file. In these cases the MOVE must be undone, and the second actor uses the old name.
     pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
         let directories: Vec<&str> = DIRECTORIES
             .into_iter()
@@ -244,7 +244,7 @@ impl Tree {
         self.may_remove(path, by) && self.beneath(path).iter().all(|path| self.may_remove(path, by))
     }
 
-    /// Whether an entry can be put at a path, and an existing entry at this path can be removed.
+    /// Whether an entry can be put at a path. If the path has an entry already, it must be possible to remove that entry.
     fn has_room(&self, to: &str, by: Actor, overwrite: bool) -> bool {
         let Some(directory) = self.0.get(parent(to)) else { return false };
         if directory.content.is_some() || !directory.acl.is_free(by) || self.is_locked(to, by) {

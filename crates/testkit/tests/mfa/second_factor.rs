@@ -59,7 +59,7 @@ async fn the_password_alone_is_refused_everywhere_and_the_code_lets_in() {
     let before = world.login(&["password"], "").await.token();
     assert_eq!(ticket().await.status, 200);
     let enrolled = enrol(&world);
-    // The sessions before the set-up have ended, because the password was enough for these sessions.
+    // The sessions that were issued before the set-up have ended, because the password was enough for these sessions.
     assert!(world.house.come_in_by(before.as_bytes()).is_err());
     let why = world.house.come_in(secret_ask("pw")).await.map(drop).unwrap_err();
     assert!(why.code() == "ID29" && why.to_string().contains("use an API token"), "{why}");

@@ -142,7 +142,7 @@ impl World {
         self.places
     }
 
-    /// The moment at which something is revoked or taken away now.
+    /// The present moment, as the time of a revocation or a removal.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }

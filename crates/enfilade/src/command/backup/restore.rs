@@ -221,7 +221,7 @@ fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result
         return Ok(Content::OfAnother);
     }
     std::fs::rename(from, to)?;
-    // Even if a sync fails, the content is at its new path.
+    // If a sync fails, the content is at its new path nevertheless.
     let _ = sync_directory(to).and_then(|()| sync_directory(from));
     Ok(Content::Kept)
 }

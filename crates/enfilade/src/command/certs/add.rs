@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// The maximum size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// If the directory has at least this many entries, the effect of a new certificate on the other certificates is not examined.
+/// If the directory has at least this many entries, the command does not examine the effect of a new certificate on the other certificates.
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub(super) fn run(
@@ -42,7 +42,7 @@ pub(super) fn run(
         roots_of(&installation.data, &installation.config),
     )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
-    // Reading very many certificates takes too long for a warning.
+    // If there are very many certificates, it takes too long to read all of them only for a warning.
     let is_looked_at =
         std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
     let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();

@@ -1,4 +1,5 @@
-//! Finds entries that no client sees. These are names that the server cannot show, and unfinished uploads and copies of processes that have ended.
+//! Finds entries that no client sees. Such entries are: entries with names that the server cannot show, and unfinished uploads and copies that ended
+//! processes left behind.
 
 use std::path::Path;
 
