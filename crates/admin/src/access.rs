@@ -260,8 +260,8 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The end of the text about a record: the name of the application credential with which the record was created. Empty if the user created the record
-/// in person.
+/// The end of the text about a record: it says with which application credential the record was created. Empty if the user created the record in
+/// person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }
@@ -334,7 +334,7 @@ pub fn user_access(view: &View<'_>, user: &Userid) -> Result<UserAccess, Error> 
     Ok(UserAccess { id, enabled, domain_enabled, expires, ways, roles, groups_off })
 }
 
-/// The groups of a user, direct and nested, in a disabled domain.
+/// The groups of a user, direct and nested, that are in a disabled domain.
 fn groups_off(view: &View<'_>, user: &UserId) -> Result<Vec<GroupName>, Error> {
     let (mut off, mut seen, mut edge) = (Vec::new(), BTreeSet::new(), vec![Member::User(*user)]);
     while let Some(member) = edge.pop() {

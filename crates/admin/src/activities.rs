@@ -1,6 +1,6 @@
 //! Records when users last logged in, and locks users after failed logins.
 //!
-//! For each user, the store contains the time from which the user counts as inactive. So the doors need not read the configuration. At its start and
+//! The record of a user contains the time from which the user counts as inactive. So the doors need not read the configuration. At its start and
 //! every hour, a server adapts the records to its configuration ([`settle_activities`]). If the configuration makes users inactive after some days
 //! without a login, the server also adds a record for each user without a record. The new record says that the user logged in on the day when the
 //! server adds the record. For each user, at most one login a day is recorded.

@@ -92,7 +92,7 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// Whether the user can log in with all of the user's roles: with the password, or with an API token.
+    /// Whether a login with the password, or with an API token, can give all roles of the user.
     pub fn can_log_in(&self) -> bool {
         self.refused.is_none()
     }

@@ -187,8 +187,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the leaf certificate of every file, so that the server knows the names of each file. The leaves of unchanged files are taken from
-    /// `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file, so that the server knows which names each certificate contains. The leaves of unchanged files are
+    /// taken from `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the directory or the list cannot be read, a line of the list is invalid, or the certificate of a line with options cannot be read.

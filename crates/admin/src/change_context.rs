@@ -19,7 +19,7 @@ pub struct ChangeContext<'a> {
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,
-    /// Whether the limits of projects must not be larger than the limit of the project or domain above them.
+    /// Whether the limit of a project may be larger than the limit of the project or domain above it.
     pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,

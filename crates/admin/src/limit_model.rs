@@ -1,4 +1,4 @@
-//! Keystone's enforcement models: whether the limits of projects must not be larger than the limit of the project or domain above them.
+//! Keystone's enforcement models: whether the limit of a project may be larger than the limit of the project or domain above it.
 
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 

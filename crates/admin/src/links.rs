@@ -1,5 +1,5 @@
 //! Makes, lists and ends links with which people share files and folders, and counts the uses of links. A link is an API token without a verifier
-//! (`facts::tables::Link`), so each operation that takes away an API token also takes away a link.
+//! (`facts::tables::Link`), so each operation that can take away an API token can also end a link.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;

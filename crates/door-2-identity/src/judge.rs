@@ -163,7 +163,7 @@ pub(crate) fn trusted(
 }
 
 /// The domain of a user who lends roles by a trust, and the last second in which the user is valid. If the trust was made with an application
-/// credential (`by`), this is the last second in which both the user and the credential are valid.
+/// credential (`by`), the returned second is the last second in which both the user and the credential are valid.
 fn lender(
     view: &View<'_>,
     now: Clocks,

@@ -38,7 +38,7 @@ pub fn open(
 /// The result is not a permit.
 ///
 /// # Errors
-/// When none of the keys signed the token, the token is expired or revoked, or its user or scope is no longer valid.
+/// When the token was not signed with any of the keys, when it is expired or revoked, or when its user or scope is no longer valid.
 pub fn validate(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,

@@ -85,7 +85,7 @@ pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,
 }
 
-/// The number of entries at which the table is cleared. The same id is never assigned twice, so a memo never returns the entry of another principal.
+/// The number of entries at which the table is cleared. The same id is never assigned twice, so a memo never returns an entry for other data.
 const SETS_MAX: usize = 4096;
 
 impl Sets {

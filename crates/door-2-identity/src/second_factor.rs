@@ -174,7 +174,7 @@ impl CodeUse {
 }
 
 impl CodeUse {
-    /// Whether this use was already committed in the record.
+    /// Whether the record already contains this use.
     pub(crate) fn is_recorded(&self, row: &SecondFactor) -> bool {
         match self {
             CodeUse::Passkey { id, challenge, .. } => {

@@ -268,8 +268,8 @@ fn is_in(paths: &[StorePath], path: &StorePath) -> bool {
     paths.iter().any(|root| is_at_or_below(root.as_str(), path.as_str()))
 }
 
-/// The form of a path for comparison. An application on Windows ignores case, and ignores dots and blanks at the ends of names. So the form is in
-/// lower case, without these dots and blanks.
+/// The form of a path for comparison. An application on Windows could ignore case, and could ignore dots and blanks at the ends of names. So the form
+/// is in lower case, without these dots and blanks.
 fn folded(path: &StorePath) -> String {
     path.names().map(|name| name.trim_end_matches(['.', ' ']).to_lowercase()).collect::<Vec<_>>().join("/")
 }

@@ -99,7 +99,7 @@ impl Loan {
     }
 }
 
-/// Whether a session may make a call of this kind. The roles of the session are not checked.
+/// Whether the limits of a session (`Loan`) allow a call of this kind. Whether the roles of the session permit the call is not checked here.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {

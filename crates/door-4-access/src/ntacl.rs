@@ -166,7 +166,7 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
         2 | 3 => AceType::Audit,
         // Three types of entries: for a mandatory label, for a resource attribute, and for a policy id (MS-DTYP §2.4.4.1).
         0x11..=0x13 => return Ok(None),
-        // Object entries and callback entries contain conditions, which determine whether the entry applies. This server does not support these
+        // Object entries and callback entries contain conditions, which determine whether such an entry applies. This server does not support these
         // conditions.
         other => return bad(&format!("the ACL has an entry of the unsupported type {other}")),
     };

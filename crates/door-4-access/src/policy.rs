@@ -371,7 +371,7 @@ pub static POLICY: &[Rule] = &[
     people("create_consumer", ADMIN),
     people("update_consumer", ADMIN),
     people("delete_consumer", ADMIN),
-    // In these calls, Keystone refuses every delegated credential, even in calls that only read.
+    // In the next four calls, Keystone refuses every delegated credential. This includes the two calls that only read.
     people("authorize_request_token", ADMIN),
     people("list_access_tokens", ADMIN),
     people("get_access_token", ADMIN),

@@ -406,8 +406,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles give this principal access, in the order of their paths. Returns at most `most` nodes. If a node is
-/// below another returned node, the lower node is left out.
+/// The nodes strictly below a path on which roles give this principal access, in the order of their paths. Returns at most `most` nodes. A node that
+/// is below a returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -114,7 +114,7 @@ impl Listing {
         at: LookedAt<'_>,
     ) -> Result<Option<Rank>, Refusal> {
         self.reading = Reading::begin();
-        // All names are read after this point, so the listing notices every change of an entry that the kernel reports after this point.
+        // All names are read after this point. So if the kernel reports a change of an entry after this point, the listing notices the change.
         self.note_events(at);
         let mut first = FirstNames::new(at_most, after);
         while !self.reading.is_over() {

@@ -170,7 +170,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. The result can be empty before the end of the directory: if every entry that was read is of a kind that is never served.
+    /// The next names. The result can be empty before the end of the directory, because entries that are never served are left out.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);

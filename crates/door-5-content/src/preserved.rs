@@ -95,7 +95,7 @@ impl Preserved {
     }
 
     /// Gives the file the stored POSIX ACL. If no POSIX ACL is stored, removes the POSIX ACL that the new file inherited from its directory. Returns
-    /// whether the POSIX ACL could be set or removed.
+    /// false if the POSIX ACL could not be set or removed.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),

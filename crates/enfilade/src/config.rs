@@ -83,7 +83,7 @@ impl Tls {
         self.acme.as_ref().map_or(&[], |names| &names.0)
     }
 
-    /// The value of the key `index`, as a type of the crate `enfilade-admin`.
+    /// The value of the key `index`, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {
             UseOfIndex::Off => IndexUse::Off,
@@ -103,7 +103,7 @@ impl Tls {
 }
 
 impl UseOfLimits {
-    /// The enforcement model for limits, as a type of the crate `enfilade-admin`.
+    /// The enforcement model for limits, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn model(self) -> LimitModel {
         match self {
             UseOfLimits::Flat => LimitModel::Flat,
@@ -127,7 +127,7 @@ impl Config {
         FernetKeys::new(directory).shared_by(self.facts.group)
     }
 
-    /// The rules for passwords and logins, as a type of the crate `enfilade-admin`.
+    /// The rules for passwords and logins, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn password_rules(&self) -> PasswordRules {
         let (passwords, identity) = (&self.passwords, &self.identity);
         let seconds = |time: &Option<Duration>, usual| time.as_ref().map_or(usual, |time| time.seconds);
@@ -273,7 +273,7 @@ pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
     file.map_or_else(|| data.join(FILE), Path::to_path_buf)
 }
 
-/// Reads the configuration of a data directory. Each error contains the file, the line and the reason.
+/// Reads the configuration of a data directory. If the file cannot be parsed, the error contains the path of the file, the line and the reason.
 pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let path = path(data, file);
     let text = file_text(&path, file.is_some())?;

@@ -79,8 +79,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let line = format!("{password}\n");
     atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
-    // The user is created after all other records and files. After that, only the role of the user is missing, and is assigned. If the process ends
-    // before these two steps, the next start completes them. The password is generated, so the rules for passwords do not apply.
+    // The last two steps create the user and assign the role of the user. If the process ends before both steps are done, the next start does the
+    // missing steps. The password is generated, so the rules for passwords do not apply.
     let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
     let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
     let is_there = enfilade_admin::list_users(source)?.iter().any(|user| user.userid == admin.to_string());

@@ -36,7 +36,7 @@ pub(crate) struct Facts {
     pub(crate) keys: Option<Arc<KeysOfFleet>>,
     /// Returns the reason why this machine does not follow its edited files; `None` if this machine always follows them.
     pub(crate) no_files: Option<WhyNotFollowed>,
-    /// The key and the certificate that this process shows to other members; `None` if other members do not connect to this process.
+    /// The key and the certificate with which this process identifies itself to other members; `None` if other members do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
     /// The datastores that this machine serves.
     pub(crate) place: FleetPlace,

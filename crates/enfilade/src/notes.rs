@@ -23,7 +23,7 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// The thread that writes lines waits for this notification. It is sent when a line is added to the empty queue.
+    /// The thread that writes lines waits for this notification. The notification is sent when a line is added to the queue.
     begun: Condvar,
     /// A thread holds this lock while it writes lines, so that the lines stay in order.
     writing: Mutex<()>,

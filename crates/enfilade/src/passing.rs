@@ -235,8 +235,8 @@ fn no_connection(reach: &Reach, why: &dyn std::fmt::Display) -> String {
     format!("no connection to {}: {why}", reach.address)
 }
 
-/// Opens connections for reports. A process that runs an older version of the program does not accept such connections. This process gets the reports
-/// from etcd.
+/// Opens connections for reports. A process that runs an older version of the program does not accept such connections. Such a process gets the
+/// reports from etcd.
 fn connects(tls: Arc<MemberTls>) -> Connect {
     Arc::new(move |reach| {
         let tls = Arc::clone(&tls);

@@ -1,5 +1,5 @@
-//! The keys with which a fleet signs sessions. etcd stores the newest keys, encrypted for the members. Each member also stores the keys in its
-//! directory of keys, and their id in the file `keys/shared-keys.id`.
+//! The keys with which a fleet signs the tokens of sessions. etcd stores the newest keys, encrypted for the members. Each member also stores the keys
+//! in its directory of keys, and their id in the file `keys/shared-keys.id`.
 
 use crate::config::Config;
 use crate::fleet_log::{log, wait_for};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The interval at which a command asks whether all servers use new keys.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The keys with which a member and its fleet sign sessions.
+/// The keys with which a member and its fleet sign the tokens of sessions.
 pub(crate) struct KeysOfFleet {
     data: PathBuf,
     config: Config,
@@ -101,9 +101,9 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // The key for the hashes of API tokens encrypts the shared keys. If the key of this machine differed from the key of the other members, these
-        // could not decrypt the keys that this machine shares. So this function first decrypts the present keys of the fleet. If the key differs, the
-        // decryption fails.
+        // The key for the hashes of API tokens encrypts the shared keys. If the key of this machine differed from the key of the other members, the
+        // other members could not decrypt the keys that this machine shares. So this function first decrypts the present keys of the fleet. If the
+        // key differs, the decryption fails.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;

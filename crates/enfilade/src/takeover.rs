@@ -16,9 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// How often the thread looks for members without a server.
 const EVERY: Duration = Duration::from_secs(1);
-/// The members that may serve a datastore are listed in an order. This member takes the datastore over if this number of checks in a row found no
-/// server of any member before it in the list. Because several checks are needed, a member keeps its datastores while its server is restarted, or
-/// while all servers start at the same time.
+/// The members that may serve a datastore are listed in an order. This member takes the datastore over if, in this number of checks in a row, all
+/// members before this member in the list had no server. Because several checks are needed, a member keeps its datastores while its server is
+/// restarted, or while all servers start at the same time.
 const LOOKS: u32 = 10;
 
 /// Starts the thread. A server that is in no fleet needs no such thread.

@@ -1,5 +1,5 @@
-//! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. Also reports
-//! whether tokens need a key that differs from the key in the file.
+//! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. If tokens need a
+//! key that differs from the key in the file, this problem is reported.
 
 use crate::output;
 use enfilade_admin::{FernetKeys, TokenKey, judge_token_key};

@@ -1,5 +1,5 @@
-//! Sends the traces of requests to an OpenTelemetry collector (`[traces]`), over OTLP/HTTP with JSON. A request never waits for the collector: finished
-//! requests wait in a queue of limited size, and this module sends them in batches.
+//! Sends the traces of requests to an OpenTelemetry collector (`[traces]`), over OTLP/HTTP with JSON. A request never waits for the collector:
+//! finished requests wait in a queue of limited size, and this module sends them in batches.
 
 mod otlp;
 

@@ -50,8 +50,8 @@ pub(crate) enum Notice {
     },
 }
 
-/// The messages about actions that were done. After an action, the URL of the next page contains only the key of a message. So a URL cannot make a
-/// page show a text that is not in this list.
+/// The messages about actions that were done. After an action, the URL of the next page contains only the key of the message. So a URL cannot make a
+/// page show a message that is not in this list.
 const DONE: [(&str, &str); 16] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),

@@ -1,4 +1,4 @@
-//! The sections of the console. The sections of the administration are shown only to users who have the privilege for the calls of the section. In
+//! The sections of the console. A section of the administration is shown only to users who have the privilege for the calls of the section. In
 //! addition, each page asks door 4.
 
 use crate::icons::Icon;

@@ -9,7 +9,7 @@
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |
 //!
 //! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial, and the result of such a
-//! search is empty. `properties` and `context` are ignored: a decision depends only on stored facts, and not on information from the asking service.
+//! search is empty. `properties` and `context` are ignored: a decision depends on stored facts, and not on such information from the asking service.
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
@@ -313,7 +313,8 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
-        // The asking service is authenticated, so its connection frees its slot in the limit. The same is true for a process at the Unix socket.
+        // The asking service is authenticated, so its connection frees its slot among the unauthenticated connections. A process that connects over
+        // the Unix socket also counts as authenticated.
         connection.anonymous.release();
         let asked = match body(request, faces).await {
             Ok(body) => question(body.as_ref()).and_then(|question| answer(faces, question)),

@@ -177,8 +177,8 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, is present twice, or cannot be read. Also when the application could interpret the headers as another request than
-    /// the judged request.
+    /// When a header is missing, is present twice, or cannot be read. Also when the application could interpret the headers as a request that differs
+    /// from the judged request.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let said = found.one(&FOR)?;
@@ -335,13 +335,13 @@ mod tests {
         Subrequest::read(&headers, &Limits::default())
     }
 
-    /// Reads the valid headers of the tests, after one header has got another value.
+    /// Reads the valid headers of the tests, with another value for the header `name`.
     fn with(name: &str, value: &str) -> Result<Subrequest, RequestError> {
         let lines = GOOD.map(|line| if line.0 == name { (line.0, value) } else { line });
         read(&lines)
     }
 
-    /// Reads the valid headers of the tests, together with additional headers.
+    /// Reads the valid headers of the tests, together with the headers in `more`. A header in `more` replaces the valid header of the same name.
     fn and(more: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
         let lines: Vec<_> = GOOD
             .iter()

@@ -33,7 +33,7 @@ enum Proof {
 /// A user and a passcode.
 type Given = (ResourceRef, Secret);
 
-/// The methods of a login: either a proof, a passcode or both, or only a signature.
+/// The methods of a login: a proof, a passcode, or both. A login by a signature has no other method.
 #[derive(Debug)]
 enum Proofs {
     Proof(Proof, Option<Given>),

@@ -19,9 +19,9 @@ pub struct ProxmoxRoute {
     pub lending: Lending,
     /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// A text for the reference: the privileges that the call needs. If the text names no path, the caller needs the privilege on a path that depends
-    /// on the call: `/datastore/NAME` for calls about a datastore, `/access/users` for calls about users or tokens, and `/access/acl` for calls about
-    /// roles.
+    /// A text for the reference: the privileges that the call needs. If the text contains no path for a privilege, the caller needs the privilege on
+    /// a path that depends on the call: `/datastore/NAME` for calls about a datastore, `/access/users` for calls about users or tokens, and
+    /// `/access/acl` for calls about roles.
     pub needs: &'static str,
     /// The summary of the call in the reference.
     pub says: &'static str,

@@ -22,8 +22,8 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// If more than this number of bytes remain to be sent after the first piece of a range, these bytes are sent through a pipe. For fewer bytes,
-/// creating a pipe takes more time than the pipe saves.
+/// If more bytes than this number remain to be sent after the first piece of a range, the remaining bytes are sent through a pipe. For fewer bytes, a
+/// pipe takes more time than it saves.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the response has content.

@@ -254,8 +254,8 @@ impl Faces {
         }
     }
 
-    /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has
-    /// no role in the datastore.
+    /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor
+    /// has no role in the datastore.
     pub fn home_elsewhere(&self, visit: &mut Visit, name: &DatastoreName) -> Option<Elsewhere<'_>> {
         home_elsewhere(self.others()?, visit, name)
     }

@@ -259,7 +259,7 @@ pub struct FileLook {
     /// The first problems that concern a single line of the file. Each entry contains the number of the line, and the reason. The reason quotes no
     /// text from the file.
     pub lines: Vec<(u32, String)>,
-    /// True if the server uses no record of the file, because the stale limit has passed, or because every version of the file had problems.
+    /// True if the server uses no record of the file, because the stale limit has passed, or because the file has always had a problem.
     pub refuses: bool,
 }
 
@@ -357,7 +357,7 @@ impl Metrics {
         let _ = self.confined.set(limits);
     }
 
-    /// Sets the number of lines that are missing in the log, for each cause.
+    /// Sets the number of lines that are missing from the log, for each cause.
     pub fn set_lost_lines(&self, lost: Vec<(&'static str, u64)>) {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }

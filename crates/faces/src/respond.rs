@@ -230,7 +230,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),
 ];
 
-/// Exceptions from [`STATUSES`]: for one purpose of a request, each of these codes has another status.
+/// Exceptions to [`STATUSES`]: for one purpose of a request, each of these codes has another status.
 const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     // RFC 4918 §9.3.1.
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),

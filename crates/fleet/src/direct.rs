@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// The pause between the end of a connection and the next attempt to open it.
+/// The pause before the next attempt to open a connection, after the connection has ended or an attempt has failed.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A connection to a process of another member.

@@ -8,8 +8,8 @@ use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 use enfilade_facts::{Door, Read};
 
 impl Visit {
-    /// Asks door 4 on a fresh view for a permit. The visitor's privileges on a path decide. The Proxmox API, the console, and the decisions for
-    /// proxies use this function.
+    /// Asks door 4 on a fresh view for a permit. The visitor's privileges on a path decide whether the visitor gets the permit. The Proxmox API, the
+    /// console, and the decisions for proxies use this function.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

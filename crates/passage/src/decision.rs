@@ -275,7 +275,7 @@ impl House {
 }
 
 /// Refuses directories. If a proxy were allowed to serve a directory, it would deliver something else: for example, the file `index.html` in the
-/// directory, or a list of the names of all members.
+/// directory, or a list of all names in the directory.
 fn only_file(kind: NodeKind) -> Result<(), Refusal> {
     match kind {
         NodeKind::File => Ok(()),

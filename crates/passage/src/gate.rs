@@ -49,7 +49,7 @@ struct Shared {
     turned_away: AtomicU64,
 }
 
-/// The queue and the running computations. `W` is the type of the work of one computation. In tests, `W` is the type of a number.
+/// The queue and the running computations. `W` is the type of the work of one computation. In tests, `W` is a type of numbers.
 struct State<W> {
     queue: Vec<Job<W>>,
     /// All computations that wait or run.

@@ -1,5 +1,5 @@
-//! The state of a path, which is needed for the conditions of a request. The state says whether the path leads to an object, and contains the entity
-//! tag and the locks of the object.
+//! The state of a path, which is needed for the conditions of a request. The state says whether the path leads to an object. It also contains the
+//! entity tag of the object, and the locks that cover the path.
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;

@@ -22,7 +22,7 @@ const ADDRESS_FAILURES_MAX: u32 = 20;
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The length of the first block of an address, in milliseconds. Each further block is twice as long as the block before.
 const BAR: u64 = 60_000;
-/// The maximum length of a block, in milliseconds. If an address has no failures for the time of twice `BAR_MAX`, its next block is as short as its
+/// The maximum length of a block, in milliseconds. If an address has no failures for twice as long as `BAR_MAX`, its next block is as short as its
 /// first block.
 const BAR_MAX: u64 = 15 * 60_000;
 /// The delays for the failures of a name in a window, in seconds: for the first, the second, the third, and every later failure.
@@ -81,7 +81,7 @@ impl Display for Subject {
     }
 }
 
-/// The entries of keys with the same low bits.
+/// The entries that have keys with the same low bits.
 type Set = Option<Box<[Entry; WAYS]>>;
 
 /// Addresses, networks and names with recent failures.

@@ -53,7 +53,7 @@ impl PerMinute {
         }
     }
 
-    /// Subtracts a request that was counted at the time `then` from the count, if the window of that time has not ended.
+    /// Decreases the count by the request that was counted at the time `then`, if the window of that time has not ended.
     pub(crate) fn take_back(&self, what: Counted, then: Clocks) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_present = counted.0 == then.tick_millis / WINDOW;

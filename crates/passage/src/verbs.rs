@@ -88,7 +88,7 @@ impl Stay {
         if let Some(bytes) = expected {
             fits_link(bytes_max, bytes)?;
             // The announced size of a guest is not compared with the free space. Otherwise a guest could find out the free space without sending a
-            // file. Only the bytes that a guest sends are compared with the free space.
+            // file. For a guest, the server compares only the number of received bytes with the free space.
             if self.principal().link.is_none() {
                 reservation.iter().try_for_each(|reservation| reservation.fits(bytes))?;
                 upload.fits(bytes)?;

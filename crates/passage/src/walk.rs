@@ -32,9 +32,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Asks door 2 which principal the credential proves. The call can wait only if the credential is a name with a secret, or a link with a
-    /// password. It then waits for a slow hash, or for the delay after a failure (`admission.rs`). A client that sends the same bytes of a credential
-    /// again on its connection is recognised before the bytes are parsed ([`House::recognise`]).
+    /// Asks door 2 which principal the credential proves. If the credential is a name with a secret, or a link with a password, the call can wait for
+    /// a slow hash, or for the delay after a failure (`admission.rs`). With any other credential, the call does not wait. A client that sends the
+    /// same bytes of a credential again on its connection is recognised before the bytes are parsed ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.

@@ -514,7 +514,7 @@ mod tests {
         let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         // Returns whether the newest revision was read, and the number of transactions that were begun. In the first `torn` transactions, the commit
-        // number is older than the roots.
+        // number belongs to an older commit than the roots.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(

@@ -3,8 +3,8 @@
 //! stop in the middle, a COPY onto a tree may be incomplete if that is reported, and a MOVE onto a tree may end before the old tree is deleted.
 //!
 //! A worker, which is a second process of this program, prepares a server and stops itself. `strace` is attached and lets the worker continue until
-//! the fault. The usual test run tries a kill at every second system call, and the campaign tries a kill at every system call. The campaign also
-//! makes every call that reaches files fail with EIO and with ENOSPC.
+//! the fault. The usual test run kills a worker at every second system call, and the campaign kills a worker at every system call. Each kill has its
+//! own worker. The campaign also makes every call that reaches files fail with EIO and with ENOSPC.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]

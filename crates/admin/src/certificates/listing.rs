@@ -19,8 +19,8 @@ use std::sync::Arc;
 pub(super) struct Listing {
     /// The directory for relative paths.
     pub(super) base: PathBuf,
-    /// The names of the files, without duplicates. The names of a directory are sorted by bytes, and the names of a list are in the order of the
-    /// lines.
+    /// The names of the files, without duplicates. The names from a directory are sorted by bytes, and the names from a list are in the order of
+    /// the lines.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
     /// For a directory: the paths of the bundles that may have companion files (`.key`, `.ocsp`).

@@ -102,7 +102,7 @@ pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
-    // The paths are compared once as written, and once after all links in them are resolved, because a link can lead from one path to another.
+    // Each path is compared both as written and with all links in it resolved, because a link can lead from one path to another.
     let spellings = |path: &Path| [path.to_owned(), real_path(path)];
     let paths = spellings(path);
     let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));

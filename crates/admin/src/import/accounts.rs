@@ -258,9 +258,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 
     /// Why the import gives no password to a user who has no password here: all sessions of the user were revoked on this server, or an earlier
-    /// import gave the user a password and the password was removed later. `None` if neither happened. With this reason, no option of the import
-    /// makes the import give a password to the user. The mark of such a revocation is purged later. So the password is added to the list of imports:
-    /// after the purge, later imports leave the password out because it is in this list.
+    /// import gave the user a password and the password was removed later. `None` if neither happened. If one of them happened, no option can make
+    /// the import give a password to the user. The mark of such a revocation is purged later. So the password is added to the list of imports: after
+    /// the purge, later imports leave the password out because it is in this list.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
             if self.passwords.has(userid) {

@@ -1,7 +1,7 @@
-//! The list of imports: the names of the records that imports added to this store, and the names of the records of a source that were already in this
-//! store at an import. If a record in the list is no longer in the store, it was removed or revoked. An import from Proxmox Backup Server does not
-//! add it again, and an import from Keystone adds it again only with `--restore-deleted`. The list is part of the facts: it is committed together
-//! with the records that it lists, and a backup or dump contains it.
+//! The list of imports: the names of the records that imports added to this store, and the names of the records of a source that this store already
+//! had at the time of an import. If a record in the list is no longer in the store, it was removed or revoked. An import from Proxmox Backup Server
+//! does not add it again, and an import from Keystone adds it again only with `--restore-deleted`. The list is part of the facts: it is committed
+//! together with the records that it lists, and a backup or dump contains it.
 
 use super::Imported;
 use crate::error::Error;
@@ -115,8 +115,8 @@ pub(super) fn is_listed(item: &Imported) -> bool {
     is_here && LISTED.contains(&item.kind)
 }
 
-/// The names of the records that imports added to this store, and the names of the records of a source that were already in this store at an import.
-/// Each name has the kind of the record in front.
+/// The names of the records that imports added to this store, and the names of the records of a source that this store already had at the time of an
+/// import. Each name has the kind of the record in front.
 ///
 /// # Errors
 /// When the facts cannot be read.

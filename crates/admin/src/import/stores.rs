@@ -129,8 +129,8 @@ impl Stores {
         Ok(Some(at))
     }
 
-    /// The error if the import of the datastores failed after the accounts were imported. An error can also occur after the file was written, so
-    /// `datastore.cfg` shows whether the datastores were imported nevertheless.
+    /// The error if the import of the datastores failed after the accounts were imported. An error can also occur after the file was written. So
+    /// this function reads `datastore.cfg`, which shows whether the datastores were imported nevertheless.
     fn unfinished(&self, ctx: &ChangeContext<'_>, why: &Error) -> Error {
         let names = some(&self.imported);
         let unfinished = match self.are_in_file(ctx) {

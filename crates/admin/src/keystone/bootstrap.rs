@@ -34,7 +34,7 @@ pub struct Bootstrap {
     pub service: String,
     /// The region of the identity service.
     pub region: Option<String>,
-    /// The URLs of the service, one for each interface.
+    /// The URLs of the service, each with its interface.
     pub urls: Vec<(Interface, String)>,
 }
 

@@ -23,7 +23,8 @@ impl StoredResource for Policy {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
-        // A change that sets the policy for a target also claims the policy. So if both changes are made at the same time, they conflict.
+        // A change that sets the policy for a target also claims the policy. So if such a change and this deletion are made at the same time, they
+        // conflict.
         claim(view, change, id, self)?;
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)

@@ -65,8 +65,8 @@ fn unless_used(
             "the registered limit {id} cannot be changed or deleted: limits of projects or domains belong to it; delete these limits first"
         )));
     }
-    // A change that creates a limit for the registered limit also claims the registered limit. So if both changes are made at the same time, they
-    // conflict.
+    // A change that creates a limit for the registered limit also claims the registered limit. So if such a change is made at the same time as
+    // this change or deletion, they conflict.
     claim(view, change, id, row)
 }
 

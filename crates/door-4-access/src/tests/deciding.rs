@@ -550,7 +550,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
-/// Without a commit, the mirror of the files becomes stale, and then current again. So all roles are remembered at the same revision.
+/// The mirror of the files becomes stale or becomes current again, but no commit happens. So all roles are remembered at the same revision.
 #[test]
 fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let mut facts = Facts::of("/ alice Admin");

@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const STORE_MAX: Duration = Duration::from_secs(60);
 /// An upper limit for the wait after a failure, in seconds. The limit is the longest wait plus a reserve.
 const WAIT_MAX: i64 = 7 * 3600;
-/// If another member obtained the certificate for other names or from another authority, this member waits this many seconds before it orders a
-/// certificate. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings would order
+/// If another member obtained the certificate for other names or from another authority, this member orders no certificate until this many seconds
+/// after that. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings would order
 /// certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 

@@ -56,7 +56,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let before = ways_before(home, owner)?;
             let new = enfilade_admin::regenerate_token(&ctx, &key, owner, name, grace)?;
             let made = deleted_with(home, &token, before);
-            // Some credentials were deleted together with the old secret. The new secret is shown even if these credentials cannot be listed.
+            // Credentials may have been deleted together with the old secret. The new secret is shown even if these credentials cannot be listed.
             show_secret(&new, made.as_deref().unwrap_or_default(), json);
             made?;
         }

@@ -199,7 +199,7 @@ keys! {
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
-        /// A new password must differ from this many last passwords of the user, including the current password; 0 means no rule.
+        /// The number of the user's last passwords, including the current password, from which a new password must differ; 0 means no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
         /// If another user, such as an administrator, set the password of a user, the user cannot log in with this password. The user must first use
         /// it to choose a new password.
@@ -230,7 +230,7 @@ keys! {
     decisions: Decisions, "applications.md" {
         /// The Unix sockets or addresses on which proxies ask for decisions. On an address, the proxy needs TLS and a client certificate.
         listen: Option<PlainAddresses>, "off", Restart;
-        /// Processes of these users may ask for decisions on the Unix sockets.
+        /// Only processes of these users may ask for decisions on the Unix sockets.
         users: Option<Users>, "the user of the server", Restart;
         /// The URL at which browsers reach this server, without a path. To sign in to an application, people use the page `/.enfilade/sign-in` at
         /// this URL.

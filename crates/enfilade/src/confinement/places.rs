@@ -26,8 +26,8 @@ use std::time::Duration;
 const VERSION: ABI = ABI::V7;
 
 /// Files of the system that the server and the C library read. They contain accounts, names of hosts, certificate authorities, time zones and
-/// libraries. They include the files in /proc about this process. The files in /proc about other processes cannot be opened, because Landlock also
-/// forbids tracing other processes.
+/// libraries. They include the files in /proc about this process. The files in /proc with the memory or the environment of another process cannot be
+/// read, because Landlock also forbids tracing other processes.
 const SYSTEM: [&str; 14] = [
     "/etc",
     "/usr",

@@ -214,7 +214,7 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     }
 }
 
-/// The codes in the form in which people copy them: each code is in its own line, in groups of four digits.
+/// The codes in the form in which people copy them: each code is on its own line, in groups of four digits.
 fn lines_of(codes: &[Secret]) -> String {
     let mut lines = String::new();
     for code in codes {

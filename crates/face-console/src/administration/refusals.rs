@@ -62,7 +62,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Refusals, "Refusals", &content))
 }
 
-/// The table of all codes of refusals that the server has returned, with their numbers.
+/// The table of all codes of refusals that the server has returned. For each door and code, it contains the number of refused requests.
 fn summary(counts: &BTreeMap<(&'static str, &'static str), u64>) -> Markup {
     html! {
         table {

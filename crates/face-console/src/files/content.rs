@@ -46,7 +46,7 @@ pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
-    // RFC 6266 §4.3: the name in UTF-8. Letters, digits and three marks are written as they are. All other bytes are encoded.
+    // RFC 6266 §4.3: the name in UTF-8. ASCII letters, digits and three marks are written as they are. All other bytes are encoded.
     let mut value = format!("{disposition}; filename*=UTF-8''");
     for byte in name.bytes() {
         match byte {

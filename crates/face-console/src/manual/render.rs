@@ -103,7 +103,7 @@ fn text_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// The identifier of a heading, as GitHub makes it: lower case, and `-` instead of a space. Other punctuation except `-` and `_` is left out. If
+/// The identifier of a heading, as GitHub makes it: lower case, and `-` instead of a space. Other punctuation is left out, except `-` and `_`. If
 /// several headings have the same words, `-1` is appended to the identifier of the second heading, `-2` to that of the third heading, and so on. The
 /// identifier begins with [`PREFIX`].
 fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {

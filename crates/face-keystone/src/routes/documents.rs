@@ -341,7 +341,7 @@ fn operation(route: &V3Route) -> String {
 }
 
 /// The OpenAPI links from a created resource to the calls about this resource. The path of such a call consists of the path of the creating request
-/// and the id of the resource, possibly with a further part.
+/// and the id of the resource. Further parts without a parameter can follow.
 fn links(route: &V3Route) -> Map<String, Value> {
     let made = if route.method == "POST" { kind(route.path) } else { None };
     let Some((collection, Schema { one: name, .. })) = made.filter(|_| route.need == V3Need::Session) else {

@@ -53,8 +53,8 @@ pub async fn log_in(
         let shown = if passkey.is_some() { "passkey".as_bytes() } else { code.as_bytes() };
         let (ask, named) = password(user, shown).ok_or(IdentityRefusal::NoCredential)?;
         trace.event.authid = named.clone();
-        // The receipt must belong to the user that the form names. Otherwise a client with the receipt of one user could cause failed logins of
-        // another user, or learn facts about another user.
+        // The receipt must belong to the user that the form names. Otherwise a client with the receipt of one user could cause wrong codes to be
+        // counted for another user, or learn facts about another user.
         if !house.is_name_of(&ask.authid, &receipt.user())? {
             return Err(IdentityRefusal::OtherUser.into());
         }

@@ -63,7 +63,7 @@ impl Revoked {
         Revoked::Link(digest_of(&[kind], key))
     }
 
-    /// Whether a mark on the subject ends all sessions of the subject, independent of their issue times. This is true for a token, a chain, a trust,
+    /// Whether a mark on the subject ends all sessions of the subject, with any issue times. This is true for a token, a chain, a trust,
     /// an OAuth consumer and an OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new
     /// secret of an EC2 key have the chain of the key, so for these sessions, door 2 compares the issue time with the last second that the mark on
     /// the chain covers.

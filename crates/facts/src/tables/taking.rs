@@ -170,8 +170,8 @@ fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
     before.used_step <= after.used_step && is_part_of(&after.recovery, &before.recovery) && *after == same
 }
 
-/// A lock gives no right. If a user becomes inactive earlier than before, this gives no right either. A login gives no right either, because the user
-/// was admitted already. If logins could not be written on a full disk, all users would become inactive.
+/// A lock gives no right. A change after which a user becomes inactive at an earlier time gives no right either. A login gives no right either,
+/// because the user was admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
     read(before).zip(read(after)).is_some_and(|(before, after)| {

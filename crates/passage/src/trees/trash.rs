@@ -116,8 +116,8 @@ impl Stay {
     /// The items of the trash that the user may see, after the item `after`, at most `most`.
     ///
     /// # Errors
-    /// The refusal of door 4 if `whose` asks for the items of all users, and the user does not administer the datastore. When the trash cannot be
-    /// read.
+    /// The refusal of door 4 if the items of all users are requested, and the visitor may not administer the datastore. An error if the trash cannot
+    /// be read.
     pub fn trash(
         &mut self,
         whose: WhoseTrash,

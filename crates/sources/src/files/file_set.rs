@@ -31,7 +31,7 @@ pub struct FileSet {
 /// Returns the reason why the files of this machine are not followed now; `None` if they are followed.
 pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// The function that returns why the files of this machine are not followed. With `None`, the files are always followed.
+/// A function that returns a reason if the files of this machine are not followed. If there is no function, the files are always followed.
 #[derive(Clone, Default)]
 struct Followed(Option<WhyNotFollowed>);
 
@@ -128,7 +128,7 @@ impl FileSet {
     }
 
     /// Waits up to [`FINISH_WAIT`] in total for the other processes that hold locks of these files. So each of these processes can commit its change
-    /// with the name of its user. This process takes the locks that became free in this time, and holds them until the result is dropped.
+    /// with the name of its user. This process takes each lock that is free or becomes free in this time, and holds it until the result is dropped.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)

@@ -49,7 +49,7 @@ impl FileLock {
     }
 }
 
-/// Takes each of these locks that is free. If another process holds a lock, waits until the lock is free. All waits together are not much longer than
+/// Takes these locks. If another process holds a lock, waits until the lock is free, and then takes it. All waits together are not much longer than
 /// the time `at_most`. The result also contains the files of locks that were not taken. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;

@@ -86,8 +86,8 @@ pub struct Mirror {
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
     /// For each file that this process compared: a time, in seconds since the epoch. It is the earliest time at which some of the last good facts are
-    /// older than the stale limit. The last good facts of all files that were compared in the same look count. If the file has problems, the first
-    /// look at or after this time reads the file again. A file with problems is also read if it has no entry in this map.
+    /// older than the stale limit. These are the last good facts of all files that were compared in the same look. If the file has problems, the
+    /// first look at or after this time reads the file again. A file with problems is also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -135,7 +135,7 @@ impl Mirror {
     /// Reads the files once, and commits a change if the files differ from the stored facts.
     ///
     /// # Errors
-    /// When the facts cannot be read or changed. Problems in the files are not returned as an error. The outcome contains them.
+    /// When the facts cannot be read or changed. Problems in the files are not returned as an error. The outcome contains these problems.
     pub fn look(&mut self, source: &dyn Source, now: Clocks) -> Result<Outcome, MirrorError> {
         self.look_for(source, now, None)
     }

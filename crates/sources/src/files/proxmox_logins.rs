@@ -167,7 +167,7 @@ fn parsed<'b, T: Deserialize<'b>>(bytes: &'b [u8], of: &str) -> Result<T, LineEr
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(text).map_err(|why| LineError {
         line: u32::try_from(why.line()).unwrap_or(0),
-        // Only the line and the column are copied from the parser's error, because its text could contain a part of a secret.
+        // Only the line and the column are copied from the parser's error, because the text of the error could contain a part of a secret.
         reason: format!("expected a JSON object of {of} (column {})", why.column()),
     })
 }

@@ -42,7 +42,7 @@ impl TokenShadow {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         serde_json::from_slice(text).map_err(|why| LineError {
             line: u32::try_from(why.line()).unwrap_or(0),
-            // Only the line and the column are copied from the parser's error, because its text could contain a part of a hash.
+            // Only the line and the column are copied from the parser's error, because the text of the error could contain a part of a hash.
             reason: format!("expected a JSON object of token ids and hashes (column {})", why.column()),
         })
     }

@@ -249,7 +249,7 @@ mod tests {
             "user: a@pbs\n\tfirstname A\n\texpire 7\n\ntoken: a@pbs!tok\n\tcomment for backups\n\tenable false\n\n"
         );
         assert!(remove(&mut parsed.sections, &token) && !remove(&mut parsed.sections, &token));
-        // The spelling of a name that begins with `@` in Proxmox's files differs from its spelling elsewhere.
+        // If a name begins with `@`, its spelling in Proxmox's files differs from its spelling elsewhere.
         let staff = Authid::from_proxmox("@staff@pbs").unwrap();
         set(&mut parsed.sections, &staff, &Entry::default()).unwrap();
         assert_eq!(parsed.sections.last().unwrap().id, "@staff@pbs");

@@ -134,8 +134,9 @@ impl Act {
         }
     }
 
-    /// Three acts: a MOVE of a directory, a PUT of the second actor below this directory at the same time, and the next act of the second actor. In
-    /// half of the cases the first actor does not see the new file. In these cases the MOVE must be undone, and the second actor uses the old name.
+    /// A MOVE of a directory by the first actor, and an act of the second actor that writes below this directory at the same time. In half of the
+    /// cases the first actor does not see the new object. In these cases the MOVE must be undone, and the second actor has a next act, which uses the
+    /// old name.
     pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
         let directories: Vec<&str> = DIRECTORIES
             .into_iter()

@@ -53,7 +53,8 @@ impl Listing {
         CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
     }
 
-    /// Appends the certificate of a file. For a directory, appends it once. For a crt-list, appends it once for each line that contains the file.
+    /// Appends the certificate of a file. For a directory, appends it once. For a crt-list, appends it once for each line that contains the path of
+    /// the file or of its bundle.
     pub(in crate::certificates) fn put(
         &self,
         file: CertificateFile,

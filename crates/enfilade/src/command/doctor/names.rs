@@ -1,5 +1,5 @@
-//! Finds entries that no client sees. Such entries are: entries with names that the server cannot show, and unfinished uploads and copies that ended
-//! processes left behind.
+//! Finds entries that no client sees: entries with names that the server cannot show, and unfinished uploads and copies. The processes that began
+//! these uploads and copies have ended.
 
 use std::path::Path;
 

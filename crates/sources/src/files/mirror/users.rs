@@ -123,7 +123,7 @@ impl Comparison<'_, '_, '_, '_> {
         }
     }
 
-    /// Puts the new hash of a token's secret into the facts. A look that did not read `user.cfg` calls this function.
+    /// Puts the new hash of a token's secret into the facts. A look that compares `token.shadow`, but not `user.cfg`, calls this function.
     fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());

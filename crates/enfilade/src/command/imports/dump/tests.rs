@@ -95,7 +95,7 @@ fn texts_that_a_user_chooses_add_no_row_and_replace_none() {
     for create in ["", CREDENTIALS] {
         assert_eq!(read(&[MYSQL, create, listed].concat()).unwrap().secrets, expected);
     }
-    // The import does not need this table. A text in the table can look like a statement.
+    // The import does not need the table `other`. A text in this table can look like a statement.
     let other = "INSERT INTO other VALUES('x\nINSERT INTO application_credential VALUES(1,''ann'',''x'',''evil'',NULL);\n');\n";
     assert_eq!(
         read(&sqlite(&[other, CREDENTIALS, &rows("'x'", "NULL")].concat())).unwrap().secrets,

@@ -64,7 +64,7 @@ pub(super) async fn application_credentials(
 }
 
 /// The verifier of an application credential: the hash in the dump, or `Missing` if the dump has no hash that may be imported. If Keystone generated
-/// the secret, this server replaces the hash by a fast hash when the secret is first used.
+/// the secret, this server replaces the hash with a fast hash when the secret is first used.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
     let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");
@@ -306,7 +306,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // Like Keystone, this server applies these rules: an application credential alone, or an access token alone, is not enough for a login.
+            // Under these rules, an application credential alone, or an access token alone, is not enough for a login, as in Keystone.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),
