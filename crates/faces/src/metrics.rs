@@ -92,9 +92,9 @@ metrics! {
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
     DATASTORE_DISK_SIZE = gauge "enfilade_datastore_disk_size_bytes" ["datastore"] "size of the file system with the directory of the datastore; read once a minute, absent while the file system does not answer or is not mounted";
-    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the file system with the directory of the datastore";
+    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space that the server can use in the file system with the directory of the datastore";
     DATA_DISK_SIZE = gauge "enfilade_data_disk_size_bytes" [] "size of the file system with the data directory; read once a minute, absent while the file system does not answer";
-    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the file system with the data directory";
+    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space that the server can use in the file system with the data directory";
     CONFINED = gauge "enfilade_confined" ["limit"] "1 if the kernel limits what the server may do: landlock (files and ports), seccomp (system calls); 0 if the kernel cannot limit the server, or [privileges] switches the limit off";
     CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
     RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
