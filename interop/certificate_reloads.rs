@@ -85,7 +85,7 @@ fn a_directory_that_a_reload_names_is_watched_at_once() {
     let answers = |name: &str| shown(&server.address, Some(name), &[]);
     assert_eq!(answers("b.example"), "a");
     let added = said(&server, &["certs", "add", new.to_str().unwrap()]);
-    assert!(added.contains("; the running server uses it within a few seconds"), "{added}");
+    assert!(added.contains("; the running server uses the certificate within a few seconds"), "{added}");
     wait_until(SOON, "the new certificate is served", || answers("b.example") == "b");
     let removed = said(&server, &["certs", "remove", "b.pem"]);
     assert!(

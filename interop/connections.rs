@@ -201,7 +201,7 @@ fn a_proxy_header_that_is_not_expected_is_logged_and_counted() {
     for part in [
         "version 2 and was closed: `[tls] proxy_from` does not contain this address",
         "add the address and restart the server (1 was closed so far)",
-        "configure it to send version 2 of the header, and restart the server (2 were closed so far)",
+        "configure the load balancer to send version 2 of the header, and restart the server (2 were closed so far)",
     ] {
         assert!(server.log().contains(part), "{part}: {}", server.log());
     }

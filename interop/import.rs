@@ -231,7 +231,7 @@ fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
     assert_eq!(marked[0]["left_as_it_is"], serde_json::Value::Null);
     assert_eq!(
         checked_by(),
-        "a slow hash ($5$), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates, the next use of the secret replaces the hash by a fast one"
+        "a slow hash ($5$), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates, the next use of the secret replaces the hash with a fast one"
     );
     assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
     let is_upgraded = || checked_by() == "a fast keyed hash";

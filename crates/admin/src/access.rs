@@ -1,5 +1,5 @@
-//! Lists the roles and the ways in of a user: the password, API tokens, links, application credentials, EC2 keys, trusts, OAuth access tokens. The
-//! list also contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
+//! Lists the roles of a user, and the user's ways in: the password, API tokens, links, application credentials, EC2 keys, trusts, OAuth access
+//! tokens. The list also contains ways in that door 2 refuses, such as an expired token. [`Way::check`] asks door 2 whether a way in works.
 
 use crate::change_context::random;
 use crate::error::Error;
@@ -18,7 +18,7 @@ use enfilade_facts::{Clocks, View};
 use enfilade_identity::{Context, Opener, Refusal};
 use std::collections::BTreeSet;
 
-/// The kind of a [`Way`], by the credential or delegation that the client uses.
+/// The kind of a [`Way`]: the kind of credential or delegation that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WayKind {
     /// The user's password.
@@ -62,16 +62,16 @@ pub struct Way {
     pub name: String,
     /// The rights that the way in gives, in words.
     pub gives: String,
-    /// When the way in expires, in seconds since the epoch; 0 is never.
+    /// When the way in expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     pub(crate) record: WayRecord,
 }
 
 impl Way {
-    /// Checks that the way in works: the server would accept a client with the right secret.
+    /// Checks that the way in works: that the server would accept a client that has the right secret.
     ///
     /// # Errors
-    /// The refusal that a client with the right secret gets.
+    /// The refusal that a client with the right secret would get.
     pub fn check(&self, view: &View<'_>, now: Clocks, context: &Context<'_>) -> Result<(), Refusal> {
         let opens = |opener| {
             let own = random().map_err(|_| Refusal::Busy)?;
@@ -93,7 +93,7 @@ impl Way {
     }
 }
 
-/// Every way in of a user, sorted by kind and name.
+/// Every way in that a user has, sorted by kind and name.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -155,7 +155,7 @@ pub fn ways_for(view: &View<'_>, project: &ProjectId) -> Result<Vec<Way>, Error>
             ways.extend(by_access_token(view, &id)?);
         }
     }
-    // No index lists the EC2 keys of a project, so the records of all credentials that services store for users are read.
+    // No index lists the EC2 keys of a project. So this code reads the records of all credentials that services store for users.
     for (id, row) in view.list::<Blob>(&[])?.into_iter().filter(|(_, row)| row.project == Some(*project)) {
         ways.extend(by_key(view, &id, &row)?);
     }
@@ -225,7 +225,7 @@ fn by_access_token(view: &View<'_>, id: &AccessTokenId) -> Result<Option<Way>, E
 }
 
 /// The text about the rights of an application credential. The text lists only roles that the owner still has. If the credential has access rules,
-/// the text says that the credential gives no access to files. If door 2 refuses the owner, the text only lists all roles of the credential.
+/// the text says that the credential gives no access to files. If door 2 refuses the owner, the text is only a list of all roles of the credential.
 fn given_by(
     view: &View<'_>,
     owner: &UserId,
@@ -240,7 +240,7 @@ fn given_by(
     };
     let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
     let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
-    // If the owner lost a role, the text lists all roles that the owner still has on the project, because the lost role may imply some of them.
+    // If the owner lost a role, the text lists all roles that the credential still gives, because the lost role may imply some of them.
     let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
     let mut gives = match kept.is_empty() {
         true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),
@@ -260,8 +260,8 @@ fn given_by(
     Ok(gives + &created_with(view, delegation.by)?)
 }
 
-/// The end of the text about a record. It names the application credential with which the record was created, and is empty if the user created the
-/// record in person.
+/// The end of the text about a record: it says with which application credential the record was created. Empty if the user created the record in
+/// person.
 fn created_with(view: &View<'_>, by: Option<CredentialId>) -> Result<String, Error> {
     Ok(maker_of(view, by)?.map(|maker| format!("; created with {maker}")).unwrap_or_default())
 }
@@ -276,7 +276,7 @@ pub(crate) fn maker_of(view: &View<'_>, by: Option<CredentialId>) -> Result<Opti
     }))
 }
 
-/// Roles on a project by name, such as `member, reader on project work@Default`.
+/// The names of roles on a project, such as `member, reader on project work@Default`.
 pub(crate) fn roles_on(view: &View<'_>, roles: &[RoleId], project: &ProjectId) -> Result<String, Error> {
     let on = name_of_scope(view, &GrantScope::Project(*project))?;
     Ok(format!("{} on {on}", names_of(view, roles)?))
@@ -302,7 +302,7 @@ pub struct HeldRole {
     pub assigned_to: String,
 }
 
-/// A user, with every way in and every role.
+/// A user, with all roles of the user and all the user's ways in.
 #[derive(Clone, Debug)]
 pub struct UserAccess {
     /// The id of the user.
@@ -311,9 +311,9 @@ pub struct UserAccess {
     pub enabled: bool,
     /// Whether the domain of the user is enabled.
     pub domain_enabled: bool,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
-    /// Every way in, whether it works or not.
+    /// All ways in, including ways in that do not work.
     pub ways: Vec<Way>,
     /// Every role that is assigned to the user, or to a group of which the user is a member, directly or through other groups.
     pub roles: Vec<HeldRole>,
@@ -321,7 +321,7 @@ pub struct UserAccess {
     pub groups_off: Vec<GroupName>,
 }
 
-/// Every way in and every role of a user.
+/// All roles that a user has, and all the user's ways in.
 ///
 /// # Errors
 /// When the user does not exist, or the facts cannot be read.
@@ -334,7 +334,7 @@ pub fn user_access(view: &View<'_>, user: &Userid) -> Result<UserAccess, Error> 
     Ok(UserAccess { id, enabled, domain_enabled, expires, ways, roles, groups_off })
 }
 
-/// The groups of a user, direct and nested, whose domain is disabled.
+/// The groups of a user, direct and nested, that are in a disabled domain.
 fn groups_off(view: &View<'_>, user: &UserId) -> Result<Vec<GroupName>, Error> {
     let (mut off, mut seen, mut edge) = (Vec::new(), BTreeSet::new(), vec![Member::User(*user)]);
     while let Some(member) = edge.pop() {
@@ -421,7 +421,7 @@ pub fn users_in_group(view: &View<'_>, group: &GroupName) -> Result<(GroupId, Ve
     Ok((id, members(view, id)?))
 }
 
-/// As [`users_in_group`], but the caller gives the id of the group instead of its name.
+/// Like [`users_in_group`], but the caller gives the id of the group instead of its name.
 pub(crate) fn members(view: &View<'_>, id: GroupId) -> Result<Vec<UserId>, Error> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([id]), vec![id]);
     while let Some(group) = edge.pop() {

@@ -1,9 +1,9 @@
-//! When users last logged in, and locks after failed logins.
+//! Records when users last logged in, and locks users after failed logins.
 //!
-//! The store contains the time from which a user counts as inactive, so the doors do not read the configuration. At its start and every hour, a
-//! server brings the records in line with its configuration ([`settle_activities`]). If the configuration makes users inactive after some days
-//! without a login, the server also gives a record to each user without a record, as if the user had logged in on the day when the server writes the
-//! record. A login is recorded at most once a day for each user.
+//! The record of a user contains the time from which the user counts as inactive. So the doors need not read the configuration. At its start and
+//! every hour, a server adapts the records to its configuration ([`settle_activities`]). If the configuration makes users inactive after some days
+//! without a login, the server also adds a record for each user without a record. The new record says that the user logged in on the day when the
+//! server adds the record. For each user, at most one login a day is recorded.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -21,7 +21,8 @@ const PAGE: usize = 2_048;
 /// Computes the new record from the old record and the user's profile.
 type Edit<'e> = &'e dyn Fn(Activity, &Profile) -> Activity;
 
-/// Locks a user after failed logins, unless an option of the user forbids it. If the user is already locked, the end of the lock does not change.
+/// Locks a user after failed logins, unless an option of the user forbids the lock. If the user is already locked, the end of the lock does not
+/// change.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -34,7 +35,7 @@ pub fn lock_user(ctx: &ChangeContext<'_>, id: &UserId) -> Result<(), Error> {
     write(ctx, &format!("lock user {id} after failed logins"), &[*id], &lock)
 }
 
-/// Records that these users logged in today, unless today's login of a user is recorded already.
+/// Records that these users logged in today. If today's login of a user is already recorded, the record of this user does not change.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -51,7 +52,7 @@ pub fn note_logins(ctx: &ChangeContext<'_>, users: &[UserId]) -> Result<(), Erro
     Ok(())
 }
 
-/// Brings the records of all users in line with the configuration.
+/// Adapts the records of all users to the configuration.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -63,7 +64,7 @@ pub fn settle_activities(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`settle_activities`], for the users whose ids are keys of the table `R`.
+/// Like [`settle_activities`], but only for the users that have a record in the table `R`.
 fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     let edit = |before: Activity, profile: &Profile| settled(ctx, before, profile);
     let mut after: Option<UserId> = None;
@@ -88,7 +89,7 @@ fn settle_all<R: Row<Key = UserId>>(ctx: &ChangeContext<'_>) -> Result<(), Error
 }
 
 /// Whether the record was written while a clock was wrongly set to a later day. If the record has the date of tomorrow, the result is `false`,
-/// because the clock of another server is possibly already in the next day.
+/// because the next day has possibly already begun by the clock of another server.
 fn is_ahead(record: Activity, today: i64) -> bool {
     today.saturating_add(1) < record.active_on
 }
@@ -108,8 +109,8 @@ fn settled(ctx: &ChangeContext<'_>, before: Activity, profile: &Profile) -> Acti
     }
 }
 
-/// Adds the activity record of a user to a change of the user. If `is_let_in` is set, an administrator lets the user in again: the new record has no
-/// lock, and counts as a login. Otherwise the existing record is adapted to the new options of the user.
+/// Adds the activity record of a user to a change that edits the user. `is_let_in` means that an administrator permits the user to log in again. In
+/// this case, the new record has no lock, and counts as a login. Otherwise the existing record is adapted to the new options of the user.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -129,12 +130,12 @@ pub(crate) fn put_activity(
     Ok(())
 }
 
-/// The days without a login after which a user with this profile is inactive; 0 is never.
+/// The number of days without a login after which a user with this profile is inactive; 0 means never.
 fn days(ctx: &ChangeContext<'_>, profile: &Profile) -> i64 {
     if profile.is_always_active { 0 } else { ctx.passwords.inactive_days }
 }
 
-/// The users whose record the edit changes.
+/// The users for which the edit changes the record.
 fn changed(view: &View<'_>, users: &[UserId], edit: Edit<'_>) -> Result<Vec<UserId>, SourceError> {
     let mut found = Vec::new();
     for id in users {
@@ -186,7 +187,7 @@ fn put(change: &mut Change, id: &UserId, before: Option<Activity>, after: Activi
     };
 }
 
-/// The activity of every user that has a record, for lists.
+/// The activity record of every user, for lists. Users without a record are left out.
 pub(crate) fn all_activities(view: &View<'_>) -> Result<HashMap<UserId, Activity>, SourceError> {
     Ok(view.list::<Activity>(&[])?.into_iter().collect())
 }

@@ -52,8 +52,8 @@ impl Administers {
         }
     }
 
-    /// The users and groups that have the role of these administrators. A user with this role is no administrator if another role takes the rights
-    /// away ([`Self::has`]).
+    /// The users and groups that have the role of these administrators. A user with this role is not an administrator if another role takes the
+    /// rights away ([`Self::has`]).
     fn grantees(self, view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
         match self {
             Self::Server => with_admin(view),
@@ -87,13 +87,12 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why the user has no way to log in that gives all roles of the user. `None` if there is such a way, or if the user is only locked for some
-    /// time.
+    /// Why no login gives all roles of the user. `None` if such a login is possible, or if only a lock prevents the login for some time.
     pub refused: Option<Refusal>,
 }
 
 impl Administrator {
-    /// Whether the user has a way to log in that gives all roles of the user: the password, or an API token.
+    /// Whether a login with the password, or with an API token, can give all roles of the user.
     pub fn can_log_in(&self) -> bool {
         self.refused.is_none()
     }
@@ -120,7 +119,7 @@ fn has_one(view: &View<'_>, of: Administers, now: i64) -> Result<bool, Error> {
 }
 
 impl ChangeContext<'_> {
-    /// Refuses the change if an administrator can log in by the facts of the view, and no administrator could log in after the change.
+    /// Refuses the change if an administrator can log in now (by the facts of the view), but no administrator could log in after the change.
     pub(crate) fn keep_administrators(&self, view: &View<'_>, change: &Change) -> Result<(), Error> {
         let now = self.now.unix_seconds;
         let after = After::of(view, change)?;
@@ -194,8 +193,8 @@ fn with_admin(view: &View<'_>) -> Result<BTreeSet<Grantee>, Error> {
     Ok(found)
 }
 
-/// The clocks for the check whether an administrator can log in. This check treats the files that people edit as up to date, because
-/// `enfilade doctor` reports stale files separately.
+/// The clocks for the check whether an administrator can log in. This check assumes that the server has read the newest version of the files that
+/// people edit, because `enfilade doctor` reports stale files separately.
 fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }

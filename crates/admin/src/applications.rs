@@ -116,8 +116,8 @@ pub fn show_application(source: &dyn Source, name: &ApplicationName) -> Result<A
     source.read(|view| view.get::<Application>(name))??.ok_or_else(|| missing(name))
 }
 
-/// Refuses the host of the page for signing in, because the cookie of this page would reach the application. `own` is the host of the page for
-/// signing in; `None` if the server has no such page.
+/// Refuses an application that has the host of the page for signing in, because this application would receive the cookie of the page. `own` is the
+/// host of the page for signing in; `None` if the server has no such page.
 ///
 /// # Errors
 /// When one of the hosts is `own`.

@@ -46,8 +46,8 @@ pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
 }
 
 /// Whether the data directory is set up, so that it needs no first start. A data directory is set up in two cases: the facts contain a user of
-/// `user.cfg`, or they contain any user and also a datastore or a role assignment. Users that are not in `user.cfg` are not enough alone: commands
-/// can create such users after a first start that failed.
+/// `user.cfg`, or they contain any user and also a datastore or a role assignment. If the facts contain only users that are not in `user.cfg`, the
+/// data directory is not set up: commands can create such users after a first start that failed.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -26,8 +26,8 @@ const CODE_SECONDS: i64 = 60;
 /// records, so the records of ended sessions and codes do not accumulate.
 const DELETED_AT_ONCE: usize = 16;
 
-/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be behind, so that
-/// the session or code has not ended for that server.
+/// How long the record of an ended session or code is kept, in seconds. The record is kept because the clock of another server may be slow. By that
+/// clock, the session or code has possibly not ended yet.
 const KEPT_SECONDS: i64 = 60;
 
 /// A browser, and the host that it visits.
@@ -83,11 +83,11 @@ pub fn store_sign_in(ctx: &ChangeContext<'_>, session: &Session) -> Result<NewBr
     Ok(NewBrowserSession { cookie: browser_text(id, &secret), expires_at: claim.expires_at })
 }
 
-/// Issues a one-time code for a browser whose user is signed in. `session` is the session at the page for signing in. The application's session ends
-/// when `session` ends.
+/// Issues a one-time code for the browser of a user who is signed in. `session` is the session at the page for signing in. The application's session
+/// ends when `session` ends.
 ///
 /// # Errors
-/// When `session` is no session at the page for signing in, or the facts cannot be changed.
+/// When `session` is not a session at the page for signing in, or the facts cannot be changed.
 pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>) -> Result<String, Error> {
     if session.audience != Some(Audience::SignIn) {
         return Err(Refusal::BrowserSession.into());
@@ -99,8 +99,8 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
     let row = BrowserSession {
         user: claim.user,
         methods: claim.methods.0,
-        // The issue time is the issue time of the sign-in. So every revocation that ends the session of the sign-in also ends the application's
-        // session.
+        // The issue time of the application's session is the issue time of the sign-in. So every revocation that ends the session of the sign-in also
+        // ends the application's session.
         issued_at: claim.issued_at,
         audit: claim.audit.own,
         audience: Audience::Application(at.application.clone()),
@@ -121,8 +121,8 @@ pub fn issue_code(ctx: &ChangeContext<'_>, session: &Session, at: BrowserAt<'_>)
 /// Exchanges a one-time code for a cookie, and deletes the code. An attempt from another browser or host is refused, and deletes the code, too.
 ///
 /// # Errors
-/// When there is no such code, it was exchanged already or is too old, it was issued for another host or another browser, or the facts cannot be
-/// changed.
+/// When there is no such code, the code was already exchanged, the code is too old, the code was issued for another host or another browser, or the
+/// facts cannot be changed.
 pub fn exchange_code(
     ctx: &ChangeContext<'_>,
     code: &str,
@@ -249,7 +249,8 @@ pub fn end_sign_in(ctx: &ChangeContext<'_>, sign_in: &SignInSummary) -> Result<A
     revoke(ctx, &[Revoked::Token(sign_in.audit)], Some(sign_in.expires_at), "a sign-in")
 }
 
-/// The application of a host, and the host with the port of the application's URLs.
+/// The application to which a host belongs. Also returns the host as the application's URLs contain it: followed by the port, if the URLs have a
+/// port.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -1,4 +1,4 @@
-//! Reads the certificates of a directory or a crt-list, follows changes of their files, and verifies them.
+//! Reads and verifies the certificates of a directory or a crt-list, and follows changes of their files.
 
 mod index;
 mod listing;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A problem of a certificate file or of a line of a crt-list. The file or line cannot be used, except if the problem is in a list of warnings.
+/// A problem of a certificate file or of a line of a crt-list. Unless the problem is in a list of warnings, the file or line cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("certificate `{file}` is left out: {why}")]
 pub struct BadCertificate {
@@ -106,8 +106,8 @@ pub struct Looked {
     pub read: usize,
 }
 
-/// A duration in nanoseconds. If a file changed less than this time ago, the file may change again and keep its identity, because the time stamps of
-/// file systems have a coarse resolution.
+/// A duration in nanoseconds. If a file changed less than this time ago, it may change again without a change of its identity, because file systems
+/// store coarse time stamps.
 const RACY_NANOS: u64 = 50_000_000;
 const NANOS: u64 = 1_000_000_000;
 
@@ -166,7 +166,7 @@ impl CertificateFiles {
 
     fn list(&self) -> io::Result<Arc<Listing>> {
         let listing = Arc::new(Listing::read(&self.place, &self.terms, |path| self.is_usable(path))?);
-        // Only a crt-list is kept; the list of a directory is read again each time.
+        // Only a crt-list is kept in memory; a directory is listed again each time.
         if matches!(self.place, CertificatePlace::List(_)) {
             *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         }
@@ -187,8 +187,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the leaf certificate of every file, so that the server knows which files have which names. The leaves of unchanged files are taken from
-    /// `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file, so that the server knows which names each certificate contains. The leaves of unchanged files are
+    /// taken from `known`, the index of an earlier start. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the directory or the list cannot be read, a line of the list is invalid, or the certificate of a line with options cannot be read.
@@ -362,7 +362,7 @@ impl CertificateFiles {
         })
     }
 
-    /// The next snapshot, as [`Self::look_again`], but only these files are checked for changes.
+    /// Makes the next snapshot like [`Self::look_again`], but checks only these files for changes.
     ///
     /// # Errors
     /// As [`Self::look_again`], if one of the files is the list, or another file that the whole list depends on.
@@ -394,12 +394,12 @@ impl CertificateFiles {
         let bundles = paths.iter().flat_map(|path| bundles_of_companion(path)).filter(|path| path.exists());
         let examined: BTreeSet<PathBuf> = paths.iter().cloned().chain(bundles).collect();
         for path in &examined {
-            // A dangling link or a pipe is read, too, so that the error is reported.
+            // This function also tries to read a dangling link or a pipe, so that the error is reported.
             let is_file = std::fs::symlink_metadata(path).is_ok() && !path.is_dir();
             let text = path.to_string_lossy();
             let is_known = before.at_path(&text, |_| true).is_some();
-            // The certificate of a line of the list stays in use while its file is missing or broken. A missing file is read, too, so that the error
-            // is reported.
+            // The certificate of a crt-list line stays in use while its file is missing or broken. The server also tries to read a missing file, to
+            // report the error.
             match listing.has(path) && (is_file || (is_known && listing.is_of_lines())) {
                 true => there.push(path.clone().into_os_string()),
                 false if is_known && !listing.is_of_lines() => gone.push(FileChange::Remove(text.into())),
@@ -477,7 +477,7 @@ impl CertificateFiles {
     }
 
     /// Reads and verifies one file. Returns its leaf, its identity (`None` if the file changed recently), and a warning.
-    #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
+    #[allow(clippy::type_complexity, reason = "three results for one file, used only in this module")]
     fn whole(
         &self,
         path: &Path,
@@ -495,7 +495,7 @@ impl CertificateFiles {
         Bundle::read(parts, &self.terms.issuers, (now / NANOS) as i64)
     }
 
-    /// The key and chain for a handshake, under a policy. `now` is in nanoseconds since the epoch.
+    /// The key and the chain of a file, for a handshake under a given policy. `now` is in nanoseconds since the epoch.
     ///
     /// # Errors
     /// When the file cannot be read. Problems of its content are in the result.
@@ -588,7 +588,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// Whether the file that was read has the same identity and the same leaf fields as the known file. An uncertain identity (`None`) is never the same.
+/// Whether the file that was read has the identity and the leaf fields of the known file. An uncertain identity (`None`) never counts as equal.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

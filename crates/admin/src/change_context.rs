@@ -1,4 +1,5 @@
-//! How a change is made: it is built on a view, committed with the name of the caller, and built again after a conflict.
+//! How a change is made: the change is built on a view, and committed with the name of the caller. After a conflict with another change, the change
+//! is built again.
 
 use crate::error::Error;
 use crate::limit_model::LimitModel;
@@ -18,7 +19,7 @@ pub struct ChangeContext<'a> {
     pub files: &'a FileSet,
     /// The rules for passwords.
     pub passwords: &'a PasswordRules,
-    /// Whether the limit of a project or domain bounds the limits of projects below it.
+    /// Whether the limit of a project may be larger than the limit of the project or domain above it.
     pub limit_model: LimitModel,
     /// The reserved paths. No datastore may contain a reserved path or lie in a reserved path.
     pub reserved: &'a ReservedPaths,
@@ -30,7 +31,7 @@ pub struct ChangeContext<'a> {
     pub request: Option<RequestId>,
     /// Whether a user or an administrator makes the changes. This determines how much of the free space of the store the changes may use.
     pub requester: Requester,
-    /// Whether a change is refused if no administrator could log in after it. This is set for commands without `--force`, and not for requests of API
+    /// Whether to refuse a change after which no administrator could log in. This is set for commands without `--force`, and not for requests of API
     /// clients.
     pub keeps_administrators: bool,
     /// The present time.

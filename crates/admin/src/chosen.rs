@@ -1,4 +1,4 @@
-//! A password that is hashed before the change that sets it.
+//! The hash of a new password. The hash is computed before the change that sets the password is built.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

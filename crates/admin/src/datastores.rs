@@ -1,5 +1,5 @@
-//! Datastores, which are mirrored from `datastore.cfg`: a change is first written to the file, then the server reads the file as after an edit by a
-//! person.
+//! Datastores, which are mirrored from `datastore.cfg`: a change is first written to the file. Then the server reads the file, as it does after a
+//! person edited the file.
 
 mod chunks;
 mod describe;
@@ -105,7 +105,8 @@ pub fn edit_datastore(
         made.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
     }
     let at = at?;
-    // An unmounted network file system leaves an empty directory. The mount point is recorded, so that the empty directory is not served.
+    // While a network file system is not mounted, its mount point is an empty directory. The mount point is recorded, so that the empty directory is
+    // not served.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
             Some(point) => edit_profile(ctx, name, |profile| profile.mounted_at = Some(point.clone())),
@@ -119,7 +120,7 @@ pub fn edit_datastore(
 /// running server.
 ///
 /// # Errors
-/// When the datastore has another home than `before`, the member is not in `before`, a member that precedes `member` has a server again, or the facts
+/// When the home of the datastore is not `before`, the member is not in `before`, a member that precedes `member` has a server again, or the facts
 /// cannot be changed.
 pub fn take_over(
     ctx: &ChangeContext<'_>,
@@ -290,7 +291,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position =
         position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
-        // All sections with this name are removed. Otherwise the server would now serve the path of another section with the name.
+        // All sections with this name are removed. Otherwise the server would now serve the path of another section with the same name.
         sections.retain(|section| section.id != name.as_str());
         return Ok(());
     }

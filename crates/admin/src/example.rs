@@ -39,7 +39,7 @@ pub fn example_logins(source: &dyn Source, now: i64) -> Result<Vec<Authid>, Erro
     })?
 }
 
-/// A user for an example: an administrator if possible, preferably one who can log in. `None` if there is no user.
+/// A user for an example: an administrator if possible, preferably an administrator who can log in. `None` if there is no user.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -55,8 +55,8 @@ pub fn example_user(source: &dyn Source, now: i64) -> Result<Option<Authid>, Err
     })?
 }
 
-/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. The datastore of a first start comes
-/// first in the part to which it belongs.
+/// Existing datastores: first the datastores that are not in maintenance, then the datastores in maintenance. Among the datastores in the same state,
+/// the datastore that a first start created comes first.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -81,7 +81,7 @@ pub fn example_datastores(source: &dyn Source) -> Result<Vec<DatastoreName>, Err
     })?
 }
 
-/// The first records for which `is_so` returns true, at most [`EXAMPLES_MAX`], among the first [`LOOKED_AT_MAX`] records of the table.
+/// Searches the first [`LOOKED_AT_MAX`] records of the table, and returns the first records for which `is_so` returns true, at most [`EXAMPLES_MAX`].
 fn first<R: enfilade_facts::tables::Row>(
     view: &View<'_>,
     is_so: impl Fn(&R::Key, &R) -> Result<bool, Error>,

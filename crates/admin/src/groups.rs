@@ -19,7 +19,7 @@ pub struct GroupSummary {
     pub id: GroupId,
     /// The SID of the group.
     pub sid: Sid,
-    /// The group number (gid), if it has one.
+    /// The group number (gid), if the group has one.
     pub gid: Option<u32>,
     /// The direct members of the group.
     pub members: Vec<String>,

@@ -1,4 +1,4 @@
-//! Imports of the records of other servers. Each record of the source gets a result: imported, imported with a difference, or left out.
+//! Imports the records of other servers. Each record of the source gets a result: imported, imported with a difference, or left out.
 
 mod accounts;
 mod comparison;
@@ -30,7 +30,7 @@ pub struct Imported {
     pub left_out: Option<String>,
     /// How the imported record differs from the record in the source, if the operator has to know.
     pub differs: Option<String>,
-    /// Whether this is only a remark about a record of a followed file. The import did not add the record.
+    /// Whether this is only a remark about a record of a followed file. In this case, the import did not add the record.
     pub is_remark: bool,
 }
 
@@ -91,7 +91,8 @@ impl Imported {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(NEEDS_FACTOR))
     }
 
-    /// Whether a record, such as a password, was left out because it was removed or revoked here. No option of the import adds the record.
+    /// Whether a record, such as a password, was left out because it was removed or revoked here. There is no option with which the import adds the
+    /// record nevertheless.
     pub fn was_taken_away(&self) -> bool {
         self.left_out.as_deref().is_some_and(|why| why.starts_with(REVOKED) || why == removed(self.kind))
     }
@@ -105,7 +106,7 @@ impl Imported {
 /// The reason for leaving out a record that already exists.
 pub(crate) const HERE: &str = "the record already exists in this store";
 
-/// The reason for leaving out a record of a cloud that was imported earlier and deleted here since.
+/// The reason for leaving out a record of a cloud, if an earlier import added the record and it was later deleted here.
 pub(crate) const DELETED: &str = "an earlier import added this record, and the record was later deleted, removed or revoked on this server; to import the record again, use --restore-deleted";
 
 /// The difference to report for a user who was imported without a password.
@@ -120,15 +121,15 @@ const HAS_PASSWORD: &str = "the user already has a password on this server";
 /// The beginning of the text that says why a user with a second factor gets no password.
 const NEEDS_FACTOR: &str = "the user needs a second factor in Proxmox";
 
-/// The beginning of the text that says why a user whose sessions were revoked gets no password.
+/// The beginning of the text that says why a user gets no password after the sessions of the user were revoked.
 const REVOKED: &str = "the sessions of the user were revoked on this server";
 
-/// Why a user whose sessions were revoked gets no password, with the next step.
+/// Why a user gets no password after the sessions of the user were revoked, with the next step.
 pub(crate) fn revoked(user: &str) -> String {
     format!("{REVOKED}; set a new password with `enfilade user passwd {}`", shell_word(user))
 }
 
-/// Why a record that an earlier import added, and that is not here any more, is not added again.
+/// Why a record is not added again, if an earlier import added it and it is not here any more.
 fn removed(kind: &str) -> String {
     let next = match kind {
         "user" => "create the user with `enfilade user add`",
@@ -152,7 +153,7 @@ fn removed_realm(realm: &Realm) -> String {
     )
 }
 
-/// Why an entry for an existing record is left out: the record is possibly not the same as in the source.
+/// Why an entry for an existing record is left out: the record here and the record in the source are possibly not the same.
 fn existed(what: &str) -> String {
     format!(
         "{what} was on this server before the import, and is possibly not the same as in the source, so this entry was not imported; if an earlier \

@@ -22,7 +22,7 @@ enum State {
     Never,
     /// The keys with this digest are in use.
     Good(MemoKey),
-    /// The keys with this digest are in use, but no key could be read since this time, in milliseconds since the machine started.
+    /// The keys with this digest are in use, but no key has been readable since this time, in milliseconds since the machine started.
     Stale(MemoKey, u64),
     /// The stale limit is over: no keys are used.
     Gone,
@@ -33,7 +33,7 @@ pub struct KeyLook {
     /// The keys to use from now on, if they changed. While the directory is unreadable and the last good keys are used, the value is
     /// [`KeyNews::Same`].
     pub news: KeyNews,
-    /// Problems and what to do; the texts do not change while a problem lasts.
+    /// The problems, each with the next step. The text of a problem does not change while the problem lasts.
     pub problems: Vec<String>,
 }
 
@@ -173,7 +173,7 @@ mod tests {
         std::fs::write(keys.directory().join("2"), "").unwrap();
         assert_eq!(step(150_000), is("same", &["left out"]));
         std::fs::remove_file(keys.directory().join("1")).unwrap();
-        assert_eq!(step(150_000), is("[0]", &["left out"]), "a key that is taken out is obeyed at once");
+        assert_eq!(step(150_000), is("[0]", &["left out"]), "the removal of a key takes effect at once");
         std::fs::remove_dir_all(place).unwrap();
     }
 }

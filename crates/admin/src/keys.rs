@@ -58,7 +58,7 @@ pub struct KeySummary {
     pub used_for: KeyUse,
     /// When the key got this number, in seconds since the epoch.
     pub since: i64,
-    /// When the last token that the key signed can no longer be used, in seconds since the epoch; `None` for the primary and the staged key.
+    /// The time from which no token that the key signed can be used any more, in seconds since the epoch; `None` for the primary and the staged key.
     pub needed_until: Option<i64>,
 }
 
@@ -168,10 +168,10 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
 }
 
 /// Rotates the keys if the primary key is old enough. If several servers try to rotate the keys at the same time, exactly one server rotates them.
-/// Returns `None` if the rotation is not due, or another server made it.
+/// Returns `None` if the rotation is not due, or another server rotated the keys.
 ///
 /// # Errors
-/// As [`rotate_keys`] if `force` is not set.
+/// As [`rotate_keys`] without `force`.
 pub fn rotate_due_keys(
     keys: &FernetKeys,
     terms: &KeyTerms,
@@ -272,10 +272,10 @@ fn is_due(found: &Found, now: i64, every_seconds: i64) -> bool {
     since.is_some_and(|since| since.saturating_add(every_seconds) <= now)
 }
 
-/// New keys, with which nothing was signed.
+/// Makes new keys, with which nothing was signed yet.
 ///
 /// # Errors
-/// When there are no random bytes.
+/// When the kernel gives no random bytes.
 pub fn new_keys(keys: &FernetKeys) -> Result<KeyList, Error> {
     FernetKeys::new_keys().map_err(|why| unchanged(keys, why.into()))
 }

@@ -25,14 +25,15 @@ pub enum TokenKey {
     Unrecorded,
     /// Some tokens need another key.
     Lost {
-        /// The number of tokens whose hashes were made with the lost key.
+        /// The number of tokens with hashes that were made with the lost key.
         tokens: u64,
         /// When the lost key came into use, in seconds since the epoch, if the facts record this time.
         since: Option<i64>,
     },
 }
 
-/// Judges a key of token hashes; `key` is `None` if there is no key. Reads all tokens if there is no key, or if the facts record another key.
+/// Determines whether a key of token hashes is the key that the facts need; `key` is `None` if there is no key. Reads all tokens if there is no key,
+/// or if the facts record another key.
 ///
 /// # Errors
 /// When the facts cannot be read.

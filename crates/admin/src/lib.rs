@@ -1,5 +1,5 @@
-//! Every change of facts that a request, a command or the server makes is a function of this crate. The faces, the command line and the server call
-//! these functions. Outside of this crate, only the mirror of edited files, restores, upgrades, and the replication of a fleet write facts.
+//! For every change of facts that a request, a command or the server makes, this crate has a function. The faces, the command line and the server
+//! call these functions. Outside of this crate, only the mirror of edited files, restores, upgrades, and the replication of a fleet write facts.
 //!
 //! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
 //! again. Most functions that change facts return the first revision at which the change is in effect.

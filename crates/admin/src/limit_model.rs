@@ -1,4 +1,4 @@
-//! Keystone's enforcement models: whether the limit of a project or domain bounds the limits of projects below it.
+//! Keystone's enforcement models: whether the limit of a project may be larger than the limit of the project or domain above it.
 
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 

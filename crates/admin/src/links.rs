@@ -1,5 +1,5 @@
-//! Links with which people share files and folders: making, listing and ending links, and counting their uses. A link is an API token without a
-//! verifier (`facts::tables::Link`), so everything that takes a token away also ends the link.
+//! Makes, lists and ends links with which people share files and folders, and counts the uses of links. A link is an API token without a verifier
+//! (`facts::tables::Link`), so each operation that can take away an API token can also end a link.
 
 use crate::change_context::{ChangeContext, random};
 use crate::error::Error;
@@ -110,7 +110,7 @@ pub fn create_link(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> R
     let name = format!("link-{}", to_hex(&random::<NAME_BYTES>()?)).parse()?;
     let tokenid = Authid { user: new.owner.clone(), token: Some(name) };
     let LinkPlace { datastore, rights, .. } = &new.place;
-    // The text does not contain the path, because people who have no right to see the path can read the change log.
+    // The description of the change does not contain the path, because people who have no right to see the path can read the change log.
     let what = format!("link create {tokenid}: {} {datastore}", rights.name());
     let ((), at) = ctx.commit(&what, |view, change| {
         let owner = user_id(view, &new.owner)?;
@@ -228,7 +228,7 @@ pub fn list_links(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<Lin
     })?
 }
 
-/// Ends a link; the next request with it is refused, and running downloads end. If `owner` is given, only a link of this user is ended.
+/// Ends a link. The next request with the link is refused, and running downloads end. If `owner` is given, only a link of this user is ended.
 ///
 /// # Errors
 /// When there is no such link, or the facts cannot be changed.

@@ -63,7 +63,7 @@ pub fn unlock(
     Ok(ended)
 }
 
-/// Ends every lock of these users, and returns their number. The caller must have recorded the revocation in the change log before.
+/// Ends every lock of these users, and returns their number. The caller must record the revocation in the change log before it calls this function.
 ///
 /// # Errors
 /// When the locks cannot be read or written.

@@ -18,9 +18,9 @@ pub struct AclLines {
     pub sddl: Option<String>,
     /// The mode bits of the object.
     pub mode: u32,
-    /// The user number of the owner.
+    /// The user number (uid) of the owner.
     pub uid: u32,
-    /// The number of the group.
+    /// The group number (gid) of the object.
     pub gid: u32,
 }
 
@@ -157,7 +157,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
 fn in_dialect(dialect: AclDialect, sid: Sid, numbered: Option<Sid>) -> Sid {
     match dialect {
         AclDialect::Ntacl => sid,
-        // A user or group without a number cannot be in an NFSv4 ACL, and the write of the ACL reports that.
+        // A user or group without a number cannot be in an NFSv4 ACL, and the function that writes the ACL reports this error.
         AclDialect::Nfs4 => numbered.unwrap_or(sid),
     }
 }

@@ -27,7 +27,7 @@ impl PasswordRegex {
     /// Reads an expression.
     ///
     /// # Errors
-    /// Why the text is no regular expression.
+    /// Why the text is not a regular expression.
     pub fn new(text: &str) -> Result<Self, String> {
         let compiled = RegexBuilder::new(text).backtrack_limit(STEPS_MAX).build();
         let compiled = compiled.map_err(|why| format!("`{text}` is not a regular expression: {why}"))?;

@@ -16,7 +16,7 @@ pub struct PasswordRules {
     pub characters_min: usize,
     /// The minimum number of kinds of characters. The kinds are lower case, upper case, digits, and everything else.
     pub kinds_min: usize,
-    /// How long a password is valid, in seconds; 0 is for ever.
+    /// How long a password is valid, in seconds; 0 means for ever.
     pub seconds_max: i64,
     /// The minimum time between two changes of a password by its user, in seconds.
     pub seconds_min: i64,
@@ -26,13 +26,13 @@ pub struct PasswordRules {
     pub change_given: bool,
     /// A regular expression that a password must match.
     pub regex: Option<PasswordRegex>,
-    /// The regular expression in words, for people whose password does not match.
+    /// The regular expression in words, for people who choose a password that does not match.
     pub regex_description: Option<String>,
-    /// The number of failed logins after which a user is locked; 0 is never.
+    /// The number of failed logins after which a user is locked; 0 means never.
     pub lockout_failures: u32,
     /// How long a user is locked, in seconds.
     pub lockout_seconds: i64,
-    /// The number of days without a login after which a user is inactive; 0 is never.
+    /// The number of days without a login after which a user is inactive; 0 means never.
     pub inactive_days: i64,
 }
 
@@ -103,14 +103,14 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // `unlike_last` counts the new password, too.
+        // The new password is one of the passwords that `unlike_last` counts.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);
         Ok(password)
     }
 
-    /// When a password expires, in seconds since the epoch; 0 is never.
+    /// When a password expires, in seconds since the epoch; 0 means never.
     pub(crate) fn until(&self, password: &Password, profile: &Profile) -> i64 {
         if self.change_given && password.is_given && !profile.takes_given_password {
             return password.set_at;
@@ -170,7 +170,7 @@ impl PasswordRules {
         }
     }
 
-    /// The rules of the form in words; `None` if there are no such rules.
+    /// The rules for the form of a password, in words; `None` if there are no such rules.
     pub fn form(&self) -> Option<String> {
         let characters =
             (self.characters_min > 0).then(|| format!("at least {} characters", self.characters_min));
@@ -327,7 +327,7 @@ mod tests {
         };
         let given = choose(&rules, "given", &ChosenBy::Another, None, 100).unwrap();
         assert_eq!((given.until, given.is_given), (100, true));
-        // A user who must change the password may do so at once.
+        // A user who must change the password may change it immediately.
         let own = choose(&rules, "own", &by("given"), Some(&given), 100).unwrap();
         assert_eq!((own.until, own.is_given), (100 + 90 * DAY, false));
         let takes = Profile { takes_given_password: true, ..Profile::default() };

@@ -127,7 +127,7 @@ pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Res
     })
 }
 
-/// The error for a record that another record refers to and that does not exist.
+/// The error for a record that does not exist, although another record refers to it.
 pub(crate) fn dangling(what: &'static str, id: impl fmt::Display) -> Error {
     Error::Invalid(format!(
         "a record refers to {what} {id}, which does not exist; the facts are damaged: run `enfilade facts check`"

@@ -26,8 +26,8 @@ pub struct AssignmentSummary {
     pub fault: Option<String>,
 }
 
-/// Whether the assignment or the removal of a role gives rights or takes rights away. A role gives rights, except NoAccess, which takes away all
-/// other rights.
+/// Whether a change of a role assignment gives rights or takes rights away. The change is an assignment, or, if `is_assigned` is false, a removal. A
+/// role gives rights, except NoAccess, which takes away all other rights.
 fn effect_of(role: Role, is_assigned: bool) -> Effect {
     if (role == Role::NoAccess) == is_assigned { Effect::Takes } else { Effect::Gives }
 }

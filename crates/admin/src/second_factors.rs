@@ -46,7 +46,7 @@ pub fn second_factor_of(source: &dyn Source, user: &UserId) -> Result<Option<Sec
     }))
 }
 
-/// As [`second_factor_of`], for a user with this name.
+/// Like [`second_factor_of`], but the caller gives the name of the user.
 ///
 /// # Errors
 /// When there is no such user, or the facts cannot be read.
@@ -55,7 +55,7 @@ pub fn second_factor_named(source: &dyn Source, user: &Userid) -> Result<Option<
     second_factor_of(source, &id)
 }
 
-/// Begins the set-up of a second factor with a new secret. An earlier set-up that was not confirmed is forgotten.
+/// Begins the set-up of a second factor with a new secret. This replaces an earlier set-up that was not confirmed.
 ///
 /// # Errors
 /// When the user has a second factor, or the facts cannot be changed.
@@ -174,7 +174,8 @@ pub fn add_passkey(ctx: &ChangeContext<'_>, code: &Passcode, passkey: &Passkey) 
         let row = view.get::<SecondFactor>(user)?;
         let mut after = code.used_in(row.as_ref())?;
         if after.passkeys.iter().any(|known| known.id == passkey.id || known.name == passkey.name) {
-            let why = format!("there is already a passkey with the name `{}`, or this passkey", passkey.name);
+            let why =
+                format!("the user already has this passkey, or another one with the name `{}`", passkey.name);
             return Err(Error::Refused(why));
         }
         if after.passkeys.len() >= PASSKEYS_MAX {

@@ -29,7 +29,7 @@ pub struct NewToken {
 /// The properties of a token to create.
 #[derive(Clone, Debug, Default)]
 pub struct TokenTerms {
-    /// When the token expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The comment.
     pub comment: Option<String>,
@@ -132,8 +132,8 @@ pub fn create_certificate_token(
             return Err(exists(&tokenid));
         }
         let verifier = Verifier::Certificate(*fingerprint);
-        // The name record of a certificate refers to a token. A new token may use the certificate if the old token was deleted or has another
-        // verifier.
+        // The record with the fingerprint of the certificate refers to a token. If this token was deleted or has another verifier, a new token may
+        // use the certificate.
         let before = view.get::<Name>(&by_print)?;
         let theirs =
             before.as_ref().map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
@@ -197,7 +197,7 @@ fn exists(tokenid: &Authid) -> Error {
 pub struct TokenEdit {
     /// Whether the token is enabled.
     pub enabled: Option<bool>,
-    /// When the token expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
@@ -304,7 +304,7 @@ pub fn regenerate_token(
     let token = find(ctx, owner, name)?;
     if token.link.is_some() {
         return Err(Error::Invalid(format!(
-            "{tokenid} is a link and has no secret of a token: make another link"
+            "{tokenid} is a link and has no token secret: make another link"
         )));
     }
     if matches!(token.verifier, Verifier::Certificate(_)) {
@@ -387,7 +387,7 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
             let left = match &before.verifier {
                 _ if before.link.is_some() => Some("the token is a link, so there is no hash"),
                 _ if before.mirrored.is_some() => Some(
-                    "the token is defined in token.shadow: other programs read its hash there, so the server does not replace it",
+                    "the token is defined in token.shadow: other programs read the hash there, so the server does not replace the hash",
                 ),
                 Verifier::Keyed(_) => Some("the token already has a fast hash"),
                 Verifier::Upgrading(_) => Some(
@@ -419,8 +419,10 @@ pub fn mark_for_upgrade(ctx: &ChangeContext<'_>, token: Option<&Authid>) -> Resu
 /// # Errors
 /// When the facts cannot be changed.
 pub fn upgrade_token(ctx: &ChangeContext<'_>, upgrade: &Upgrade) -> Result<bool, Error> {
-    let what =
-        format!("token upgrade {}: a fast hash replaced the slow hash at a use of the secret", upgrade.token);
+    let what = format!(
+        "token upgrade {}: a fast hash replaced the slow hash when the secret was used",
+        upgrade.token
+    );
     let put = |view: &View<'_>, change: &mut Change| {
         let Some(before) = view.get::<Credential>(&upgrade.token)? else { return Ok(false) };
         if before.verifier != Verifier::Upgrading(upgrade.from.clone()) {

@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 /// The result of a propagation.
 #[derive(Clone, Debug, Default)]
 pub struct Propagated {
-    /// The number of objects whose ACL was changed, or in a dry run would be changed.
+    /// The number of objects with an ACL that was changed, or that would be changed (in a dry run).
     pub changed: u64,
     /// The number of objects that had the ACL already.
     pub same: u64,
@@ -70,7 +70,7 @@ pub fn count_entries(
 }
 
 /// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced. Protected
-/// objects do not change. To show progress, `seen` is called for each object that the walk meets below the path. A dry run changes nothing.
+/// objects do not change. To show progress, `seen` is called for each object that the tree walk finds below the path. A dry run changes nothing.
 ///
 /// # Errors
 /// As [`set_acl`](crate::set_acl). Objects below the path that cannot be changed are in the result.

@@ -30,7 +30,7 @@ pub struct NewUser {
     pub uid: Option<u32>,
     /// The primary group number, for files without an ACL.
     pub gid: Option<u32>,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The comment.
     pub comment: Option<String>,
@@ -215,9 +215,9 @@ pub struct UserSummary {
     pub enabled: bool,
     /// The last login, and the lock after failed logins.
     pub activity: Activity,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
-    /// When the password expires, in seconds since the epoch; 0 is never.
+    /// When the password expires, in seconds since the epoch; 0 means never.
     pub password_until: i64,
     /// Whether the user has a password.
     pub has_password: bool,
@@ -272,7 +272,7 @@ pub fn add_user(ctx: &ChangeContext<'_>, new: &NewUser) -> Result<(UserId, At), 
     })
 }
 
-/// Adds the user's section to `user.cfg`, and stores the attributes that the file cannot contain in the facts.
+/// Adds the user's section to `user.cfg`, and stores in the facts the attributes that the file cannot contain.
 fn add_kept_user(
     ctx: &ChangeContext<'_>,
     new: &NewUser,
@@ -312,7 +312,7 @@ fn exists(user: &Userid) -> Error {
     Error::Exists { what: "user", name: user.to_string(), hint }
 }
 
-/// Sets the password of a user, as an administrator. This ends the sessions of the user and a lock, and makes an inactive user active again.
+/// Sets the password of a user, as an administrator. This ends the user's sessions, ends a lock, and makes an inactive user active again.
 ///
 /// # Errors
 /// When the user does not exist, the rules do not allow the password, another request changed the password meanwhile, or the facts cannot be changed.
@@ -342,7 +342,7 @@ pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Resul
 pub struct UserEdit {
     /// Whether the user and all tokens of the user are accepted.
     pub enabled: Option<bool>,
-    /// When the user expires, in seconds since the epoch; 0 is never.
+    /// When the user expires, in seconds since the epoch; 0 means never.
     pub expires: Option<i64>,
     /// The new comment; an empty text removes the comment.
     pub comment: Option<String>,
@@ -402,15 +402,15 @@ fn find(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<(UserId, User), Erro
     })?
 }
 
-/// Removes a user with all tokens, memberships and roles, also in the files. If a user with the same name is created later, the new user has no
-/// token, membership or role of the removed user.
+/// Removes a user with all tokens, memberships and roles, from the facts and from the files. If a user with the same name is created later, the new
+/// user has no token, membership or role of the removed user.
 ///
 /// # Errors
 /// When the user does not exist or is `root@pam`, or the facts or the files cannot be changed.
 pub fn remove_user(ctx: &ChangeContext<'_>, userid: &Userid) -> Result<At, Error> {
     if *userid == Userid::root_pam() {
         return Err(Error::Invalid(
-            "root@pam cannot be removed: it exists in every server with Proxmox's files".into(),
+            "root@pam cannot be removed: every server that uses Proxmox's files has this user".into(),
         ));
     }
     let what = format!("user remove {userid}");

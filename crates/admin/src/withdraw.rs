@@ -16,7 +16,7 @@ use enfilade_facts::{Read, View};
 const ATTEMPTS: usize = 16;
 
 /// Deletes the record of a way in (API token, application credential, EC2 key, trust or OAuth access token), with all records that were made with it.
-/// If the way in is a password, removes the password. It is no error if the record no longer exists.
+/// If the way in is a password, removes the password. If the record no longer exists, this is not an error.
 ///
 /// # Errors
 /// When the facts or the files cannot be changed.

@@ -1,4 +1,4 @@
-//! Changes mirrored records: first in the file, with Proxmox's lock held, then in the facts.
+//! Changes mirrored records: first in the file, then in the facts. Proxmox's lock of the file is held until both are changed.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

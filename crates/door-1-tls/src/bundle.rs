@@ -15,8 +15,8 @@ pub struct Bundle {
     pub leaf: Leaf,
     /// A defect of the bundle or its `.ocsp` file. The bundle can be served nevertheless, but it is possible that some clients refuse it.
     pub amiss: Option<String>,
-    /// The last second in which the stapled OCSP response is valid, since the epoch. `None` if no response is stapled, and `i64::MAX` if the response
-    /// contains no end.
+    /// The last second in which the stapled OCSP response is valid (in seconds since the epoch). `None` if no response is stapled, and `i64::MAX` if
+    /// the response contains no end.
     pub stapled_until: Option<i64>,
     pub(crate) key: CertifiedKey,
 }
@@ -37,8 +37,8 @@ impl Bundle {
     /// contains no intermediates, this function adds the known issuers. `now` is in seconds since the epoch.
     ///
     /// # Errors
-    /// When the certificate or the key is missing or cannot be parsed, or the key does not belong to the certificate. A bad `.ocsp` file is no error:
-    /// [`Bundle::amiss`] describes the problem.
+    /// When the certificate or the key is missing or cannot be parsed, or the key does not belong to the certificate. A bad `.ocsp` file is not an
+    /// error: [`Bundle::amiss`] describes the problem.
     pub fn read(parts: Parts<'_>, issuers: &Issuers, now: i64) -> Result<Self, String> {
         let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)

@@ -84,7 +84,7 @@ fn unusable_list(path: &str, is_old: bool, why: &CertRevocationListError) -> Str
             "set `crlnumber` in the `openssl` configuration of the CA, and make the list again with `openssl ca -gencrl`",
         ),
         CertRevocationListError::UnsupportedDeltaCrl => {
-            ("contains only the changes of another list (delta)".to_owned(), "install the complete list")
+            ("contains only the changes since another list (delta)".to_owned(), "install the complete list")
         }
         CertRevocationListError::ParseError | CertRevocationListError::Other(_) => {
             ("cannot be parsed".to_owned(), "install the list of the authority again")

@@ -19,7 +19,7 @@ const SHARED_MAX: usize = 1_024;
 pub struct Issuers {
     /// The authorities that complete chains, by their subject as encoded.
     known: HashMap<Vec<u8>, CertificateDer<'static>>,
-    /// The certificates after the leaf of each bundle. Nearly all bundles contain the same few certificates of authorities, so each of these
+    /// The certificates that follow the leaf in each bundle. Nearly all bundles contain the same few certificates of authorities, so each of these
     /// certificates is stored only once. These certificates stay in memory until the process ends.
     shared: RwLock<HashSet<&'static [u8]>>,
 }

@@ -15,9 +15,9 @@ pub struct Leaf {
     /// The names of the certificate, in lower case, each once. They are the DNS names and IP addresses in its alternative names, and the common names
     /// that can be server names.
     pub names: Vec<String>,
-    /// The first second in which the certificate is valid, since the epoch.
+    /// The first second in which the certificate is valid (in seconds since the epoch).
     pub not_before: i64,
-    /// The last second in which the certificate is valid, since the epoch.
+    /// The last second in which the certificate is valid (in seconds since the epoch).
     pub not_after: i64,
     /// The kind of the certificate's key.
     pub algorithm: Algorithm,
@@ -181,7 +181,7 @@ fn line(base64: &[u8]) -> (&[u8], &[u8]) {
     (line, rest.get(1..).unwrap_or_default())
 }
 
-/// Decodes base64. The running time can depend on the content, because only certificates and encrypted keys are decoded here.
+/// Decodes base64. The running time can depend on the content. This reveals no secret, because only certificates and encrypted keys are decoded here.
 pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     // The buffer has room for the whole result from the start, and is truncated at the end.
     into.resize(base64.len() / 4 * 3 + 3, 0);
@@ -413,7 +413,7 @@ fn alternative_names(extensions: &[u8], names: &mut Vec<String>) -> Option<()> {
 /// The greatest length of a DNS name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// The text as a server name, in lower case; `None` for a text that is no name, such as "Some Company".
+/// The text as a server name, in lower case; `None` for a text that is not a name, such as "Some Company".
 fn name(text: &[u8]) -> Option<String> {
     let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
     let text = text.strip_suffix(b".").unwrap_or(text);

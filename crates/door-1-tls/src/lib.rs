@@ -1,8 +1,8 @@
 //! The first door, TLS: which certificate does the server present for a server name?
 //!
-//! Read first what a ClientHello asks for ([`Ask`]), the certificates ([`Certificates`]) and the decision ([`open`]). Then read the results of the
-//! decision ([`TlsPermit`] and [`Refusal`]) and the memo of parsed keys ([`KeyMemo`]). Until a handshake needs a certificate file, the server has
-//! only fields of the file's [`Leaf`] in memory, and the private key stays on the disk.
+//! Read this crate in this order: the question of a ClientHello ([`Ask`]), the certificates ([`Certificates`]), the decision ([`open`]), the results
+//! of the decision ([`TlsPermit`] and [`Refusal`]), and the memo of parsed keys ([`KeyMemo`]). Until a handshake needs a certificate file, the server
+//! has only fields of the file's [`Leaf`] in memory, and the private key stays on the disk.
 //!
 //! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of connections to the name. A line of a [`CrtList`] can
 //! give a name another policy. [`Tickets`] are valid only under the policy under which they were issued.

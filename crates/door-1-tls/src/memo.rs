@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(memo.len(), 4);
         }
         assert!(memo.get(key(0)).is_none());
-        // If a key is put again, the memo still has only one entry for it.
+        // If two files are put under the same key, the memo has only one entry for this key.
         memo.put(key(1), ready());
         assert_eq!(memo.len(), 4);
     }

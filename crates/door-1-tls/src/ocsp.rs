@@ -8,7 +8,7 @@ const RESPONSE_BYTES: u8 = 0xa0;
 const GOOD: u8 = 0x80;
 const NEXT_UPDATE: u8 = 0xa0;
 
-/// Returns the last second in which the response is valid, since the epoch, or `i64::MAX` if the response contains no `nextUpdate`.
+/// Returns the last second in which the response is valid (in seconds since the epoch), or `i64::MAX` if the response contains no `nextUpdate`.
 ///
 /// # Errors
 /// The reason why the response cannot be stapled, for example that it is about another certificate.

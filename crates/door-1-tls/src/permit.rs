@@ -19,7 +19,7 @@ impl TlsPermit {
         self.ask.name.as_deref()
     }
 
-    /// Whether the file is the default, because no certificate has the name.
+    /// Whether the file is the default certificate, which was chosen because no certificate has the name.
     pub fn is_default(&self) -> bool {
         self.is_default
     }

@@ -26,7 +26,7 @@ pub struct Policy {
     config: ServerConfig,
     /// Checks the certificates of clients. `None` if clients are not asked for certificates.
     clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// The lists of the `crl-file`.
+    /// The revocation lists in the `crl-file`.
     revoked: Vec<RevocationList>,
 }
 
@@ -297,7 +297,7 @@ mod tests {
             assert!(said.contains(why), "{options}: {said}");
         }
         assert!(policy("verify optional ca-file /ca", b"nothing").unwrap_err().contains("no certificate"));
-        // The certificate of the authority is no revocation list.
+        // The certificate of the authority is not a revocation list.
         let said = policy("verify required ca-file /ca crl-file /ca", &ca).unwrap_err();
         assert!(said.contains("contains no revocation list in PEM form"), "{said}");
     }

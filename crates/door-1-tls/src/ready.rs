@@ -35,8 +35,8 @@ pub enum Ready {
         config: Arc<ServerConfig>,
         /// The names of the certificate.
         names: Arc<[String]>,
-        /// The last second in which the stapled OCSP response is valid, since the epoch. After that second the file has to be read again. `i64::MAX`
-        /// if no response is stapled, or the response contains no end.
+        /// The last second in which the stapled OCSP response is valid (in seconds since the epoch). After that second the file has to be read again.
+        /// `i64::MAX` if no response is stapled, or the response contains no end.
         good_until: i64,
     },
     /// The file cannot be served, for this reason.

@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 /// The fields of a revocation list.
 #[derive(Debug)]
 pub(crate) struct RevocationList {
-    /// The last second in which the list is valid, since the epoch; `None` if the list does not contain this time.
+    /// The last second in which the list is valid (in seconds since the epoch); `None` if the list does not contain this time.
     until: Option<i64>,
     /// Whether none of the trusted authorities issued the list.
     is_foreign: bool,
@@ -43,7 +43,7 @@ impl RevocationList {
             }
             last
         };
-        // The extensions of a list have the same tag as the version of a certificate, `[0]`, and are its last field.
+        // The extensions are the last field of a revocation list. Their tag is `[0]`; in a certificate, this is the tag of the version.
         fields() == Some(tag::VERSION)
     }
 

@@ -135,9 +135,9 @@ mod tests {
         assert_ne!(ticket, one.encrypt(b"state").unwrap());
         assert_eq!(one.decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
         assert_eq!(other.decrypt(&ticket), None);
-        // Another process that has the key `key(1)` opens the ticket, too.
+        // Another process that has the key `key(1)` also opens the ticket.
         assert_eq!(there.under([1; 32]).decrypt(&ticket).as_deref(), Some(b"state".as_slice()));
-        // The next key seals new tickets. The previous key still opens its tickets until this key is removed.
+        // The next key seals new tickets. Until the previous key is removed, it still opens the tickets that were sealed with it.
         here.set(vec![key(1), key(2)], key(2).id());
         assert!(one.decrypt(&ticket).is_some());
         assert!(one.encrypt(b"state").unwrap().starts_with(&key(2).id()));

@@ -26,7 +26,7 @@ pub enum Match {
     /// A file with the name itself is preferred to a file with a wildcard that matches the name.
     #[default]
     ExactFirst,
-    /// As in HAProxy, the better kind of key is preferred. So an ECDSA file with a matching wildcard is preferred to an RSA file with the exact name.
+    /// As in HAProxy, the kind of key decides first: an ECDSA file with a matching wildcard is preferred to an RSA file with the exact name.
     Haproxy,
 }
 
@@ -49,9 +49,9 @@ pub struct CertificateFile {
     /// The inode number, size, modification time and change time that the file had when it was verified. The field is set when the file is verified,
     /// unless the file had changed shortly before its verification. If a value of the file differs from this field, the file was changed.
     pub identity: OnceLock<[u64; 4]>,
-    /// The first second in which the certificate is valid, since the epoch.
+    /// The first second in which the certificate is valid (in seconds since the epoch).
     pub not_before: i64,
-    /// The last second in which the certificate is valid, since the epoch.
+    /// The last second in which the certificate is valid (in seconds since the epoch).
     pub not_after: i64,
     /// The kind of the certificate's key.
     pub algorithm: Algorithm,
@@ -135,9 +135,9 @@ impl Digest {
 /// The fields of a leaf certificate, with digests in the place of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestedLeaf {
-    /// The first second in which the certificate is valid, since the epoch.
+    /// The first second in which the certificate is valid (in seconds since the epoch).
     pub not_before: i64,
-    /// The last second in which the certificate is valid, since the epoch.
+    /// The last second in which the certificate is valid (in seconds since the epoch).
     pub not_after: i64,
     /// The kind of the certificate's key.
     pub algorithm: Algorithm,

@@ -19,7 +19,8 @@ type Ids = (UserId, Option<CredentialId>);
 
 /// The ids of the user or token with this name.
 pub(crate) fn ids_of(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
-    // If the realm or the user does not exist, the user or the token is looked up under an id that no record has.
+    // If the realm does not exist, the user is looked up in a domain that does not exist. If the user does not exist, the token is looked up under a
+    // user that does not exist.
     let domain = view.domain_named(authid.user.realm())?;
     let in_domain = domain.unwrap_or(DomainId::from_bytes([0; 16]));
     let user = view.user_named(&in_domain, authid.user.name())?;
@@ -37,7 +38,7 @@ pub fn user_named(view: &enfilade_facts::View<'_>, userid: &Userid) -> Result<Op
 }
 
 /// A user or token that exists, chosen by a digest of the name that the client sent. `None` if there is no user or token, or the chosen record is
-/// damaged. The error of a damaged record is ignored here, because a damaged record may cause refusals only of logins with its own name.
+/// damaged. The error of a damaged record is ignored here, because a damaged record must not cause a refusal of a login with another name.
 pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Option<Ids> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     match ask.authid.token {
@@ -47,7 +48,7 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
 }
 
 /// The application credentials that created an application credential: its creator (`by`), then the creator of the creator, and so on. `None` if one
-/// of these credentials was deleted or there are too many of them: then the given credential is not valid either.
+/// of these credentials was deleted, or if there are too many of these credentials. In both cases, the given credential is not valid.
 fn makers(
     view: &View<'_>,
     owner: UserId,
@@ -160,8 +161,8 @@ impl AccountState {
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
     }
 
-    /// Checks that the user is not locked after failed logins. A lock concerns logins with a password or a passcode; other credentials cannot be
-    /// guessed.
+    /// Checks that the user is not locked after failed logins. A lock has an effect only on logins with a password or a passcode, because other
+    /// credentials cannot be guessed.
     pub(crate) fn check_lock(&self, now: Clocks) -> Result<(), Refusal> {
         match self.credential.is_none() && self.activity.is_locked(now.unix_seconds) {
             true => Err(Refusal::Locked(self.authid.clone())),

@@ -1,4 +1,4 @@
-//! The credential that a client presents. The faces parse each credential, so this door receives a credential in one form only.
+//! The credential that a client presents. A face parses the credential. So this door receives each kind of credential in only one form.
 
 use enfilade_facts::tables::Audience;
 use enfilade_facts::vocabulary::{Authid, Secret};
@@ -18,7 +18,7 @@ pub enum Ask<'a> {
     Link(&'a LinkAsk),
 }
 
-/// A name and the secret that proves it: a user's password, or the secret of an API token.
+/// A name and a secret: a user's password, or the secret of an API token.
 #[derive(Clone, Debug)]
 pub struct SecretAsk {
     /// The user or API token.
@@ -27,7 +27,7 @@ pub struct SecretAsk {
     pub secret: Secret,
 }
 
-/// The token of a session as it was sent. It is a secret until it expires.
+/// The token of a session, as the client sent it. The token is a secret until it expires.
 #[derive(Clone, Debug)]
 pub struct SessionAsk {
     /// The text of the token.

@@ -25,9 +25,9 @@ pub fn browser_text(id: BrowserSessionId, secret: &[u8; BROWSER_SECRET_BYTES]) -
     URL_SAFE_NO_PAD.encode([id.to_bytes().as_slice(), secret].concat())
 }
 
-/// The id of the session, and the digest of the secret, in a text that [`browser_text`] made. `None` for any other text.
+/// Reads a text that [`browser_text`] made. Returns the id of the session, and the digest of the secret in the text. `None` for any other text.
 pub fn read_browser_text(text: &[u8]) -> Option<(BrowserSessionId, SecretDigest)> {
-    // The decoder accepts only one spelling of each text. The length is checked first, so that a long text is not decoded.
+    // The decoder accepts only one text for the same bytes. The length is checked first, so that a long text is not decoded.
     let bytes = (text.len() == TEXT_CHARS).then(|| URL_SAFE_NO_PAD.decode(text).ok()).flatten()?;
     let (id, secret) = bytes.split_first_chunk::<{ BrowserSessionId::BYTES }>()?;
     Some((BrowserSessionId::of_bytes(*id), secret_digest(secret)))

@@ -1,7 +1,7 @@
 //! Slow hashes: crypt(3) strings of other systems, and argon2id for passwords.
 //!
-//! A stored hash is untrusted input. Its form and cost are checked before any work, because an expensive hash would allow a denial of service, and a
-//! truncated hash could match every secret.
+//! A stored hash is untrusted input. Its form and cost are checked before a hash is computed. The reason: an expensive hash would allow a denial of
+//! service, and a truncated hash could match every secret.
 
 mod keystone;
 
@@ -171,14 +171,14 @@ pub(crate) fn decoy_of(hash: &str) -> Option<String> {
     Some(format!("{salt}{}", zero.repeat(replaced.len())))
 }
 
-/// Whether the hash was made of this secret. This function is slow on purpose; never call it on an async worker.
+/// Whether the hash was made from this secret. This function is slow on purpose; never call it on an async worker.
 pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
         Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
-        // bcrypt reads only the first 72 bytes of a secret. Keystone cuts longer secrets before it hashes them, for example the secrets of 86 bytes
-        // that it generates. So this function cuts the secret, too.
+        // bcrypt reads only the first 72 bytes of a secret. Keystone cuts a longer secret before it hashes the secret, for example a secret of 86
+        // bytes that Keystone generated. So this function also cuts a longer secret.
         Ok(Scheme::Bcrypt) => {
             let read = bytes.get(..limits::BCRYPT_SECRET_BYTES_MAX).unwrap_or(bytes);
             bcrypt::verify(read, hash).unwrap_or(false)
@@ -193,7 +193,8 @@ pub fn matches(secret: &Secret, hash: &str) -> bool {
     }
 }
 
-/// Whether a match proves that the whole secret is right. With bcrypt, a match does not depend on the end of a long secret.
+/// Whether a match proves that the whole secret is right. A match with a bcrypt hash does not prove the end of a long secret, because bcrypt ignores
+/// this end.
 pub(crate) fn proves_whole(secret: &Secret, hash: &str) -> bool {
     scheme(hash) != Ok(Scheme::Bcrypt) || secret.reveal().len() < limits::BCRYPT_SECRET_BYTES_MAX
 }
@@ -296,7 +297,7 @@ mod tests {
         }
     }
 
-    /// For each scheme: the largest form and cost that are accepted, and the next larger form and cost, which are refused.
+    /// For each scheme: hashes at the limits of form and cost, which are accepted, and hashes beyond these limits, which are refused.
     #[test]
     fn the_limits_of_each_scheme_are_exact() {
         let sha =
@@ -390,7 +391,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Secrets with bytes outside ASCII. Each length is a limit or a block size of a scheme, or is close to such a number.
+    /// Secrets with bytes outside ASCII. The length of each secret is a limit or a block size of a scheme, or is close to such a limit or block size.
     fn secrets() -> impl Iterator<Item = String> {
         let lengths = [1, 2, 7, 8, 15, 16, 31, 32, 36, 63, 64, 71, 72, 73, 127, 128, 255, 510, 511];
         lengths.into_iter().map(|length| {
@@ -425,7 +426,7 @@ mod tests {
         for ((text, setting), hash) in pairs.iter().zip(&hashes) {
             assert_eq!(check(hash), Ok(()), "{hash}");
             assert!(matches(&secret(text), hash), "{hash} of {} bytes", text.len());
-            // In a bcrypt hash, only the first 72 bytes count.
+            // A bcrypt hash depends only on the first 72 bytes of the secret.
             let read = if setting.starts_with("$2") { text.len().min(72) } else { text.len() };
             let last = text.char_indices().rfind(|(at, _)| *at < read).map_or(0, |(at, _)| at);
             let other = format!("{}y", &text[..last]);

@@ -100,7 +100,7 @@ impl KeyRing {
         self.assertions.first().map(|key| key.sign(payload))
     }
 
-    /// The public keys of all assertions that can be valid, the primary key first.
+    /// The public keys for checking all assertions that can be valid. The public key that belongs to the primary key comes first.
     pub fn assertion_keys(&self) -> Vec<AssertionPublicKey> {
         self.assertions.iter().map(|key| key.public().clone()).collect()
     }

@@ -1,5 +1,5 @@
-//! Generated secrets. They cannot be guessed, so a fast keyed hash is enough. So after a restart, which empties the memo, no slow hash has to be
-//! computed again.
+//! Generated secrets. They cannot be guessed, so a fast keyed hash is enough. Because this hash is fast, the server need not compute slow hashes for
+//! these secrets when its memo is empty after a restart.
 //!
 //! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked
 //! secret.
@@ -20,8 +20,8 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
 }
 
 /// Whether a secret has a form that machines generate from at least 120 random bits. There are three such forms: the form of [`generate`]; a version
-/// 4 UUID with 122 random bits (RFC 9562 §5.4), as Proxmox generates; and 64 random bytes in base64url, as Keystone generates. The form is no proof:
-/// a person can also choose a secret of such a form.
+/// 4 UUID with 122 random bits (RFC 9562 §5.4), as Proxmox generates; and 64 random bytes in base64url, as Keystone generates. The form does not
+/// prove that a machine generated the secret, because a person can choose a secret of such a form.
 pub(crate) fn is_generated(secret: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(secret) else { return false };
     is_ours(text) || is_uuid(text) || is_keystones(text)
@@ -68,7 +68,7 @@ fn base62(number: &[u8], digits: usize) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), computed bit by bit. The function need not be fast, because it runs seldom.
+/// CRC-32 as in zip and Ethernet (polynomial 0xEDB88320), computed bit by bit. The function need not be fast, because it is rarely called.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))

@@ -20,7 +20,7 @@ use enfilade_facts::{Clocks, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
-/// A proof, and how long it counts.
+/// A proof, and how long the proof is valid.
 pub(crate) struct Proven {
     pub(crate) proof: Proof,
     /// The last second in which the verifier is valid.
@@ -72,8 +72,7 @@ fn granted(
 }
 
 /// The verdict on a session. `audience` is the audience of a browser's session. `keys` is the generation of the key ring that opened the session's
-/// token; 0 if the session has no token. A session that expired less than
-/// `expired_seconds` seconds ago is accepted, too.
+/// token; 0 if the session has no token. A session that expired less than `expired_seconds` seconds ago is also accepted.
 pub(crate) fn grant_session(
     view: &View<'_>,
     now: Clocks,
@@ -102,7 +101,7 @@ pub(crate) fn grant_session(
 }
 
 /// The account and the session of a claim, and the first second in which the session is valid. A claim is also accepted in the first
-/// `expired_seconds` seconds after its end.
+/// `expired_seconds` seconds after it expired.
 pub(crate) fn judge_in_time(
     view: &View<'_>,
     now: Clocks,
@@ -123,7 +122,7 @@ pub(crate) fn judge_in_time(
     Ok((account, session, good_from))
 }
 
-/// The principal of an account: the principal of a request that contains the secret of the account.
+/// The principal of a client that presented the secret of this account.
 pub(crate) fn principal(
     view: &View<'_>,
     account: &AccountState,

@@ -29,7 +29,7 @@ pub enum Wanted {
     Trust(TrustId),
 }
 
-/// The login or signed request that a session is issued for.
+/// The login or signed request for which a session is issued.
 #[derive(Clone, Copy, Debug)]
 pub enum Basis<'a> {
     /// A login, and the scope that the client wants.
@@ -38,7 +38,8 @@ pub enum Basis<'a> {
     Receipt(&'a Login),
     /// A request that the session's user signed with an EC2 key. The caller is a service that has the permission to ask about the signature.
     Signature(&'a SignatureAsk),
-    /// A request that an OAuth consumer signed with an access token, the receipt that the request contains, and the scope that the consumer wants.
+    /// A request that an OAuth consumer signed with an access token. The fields are the request, the receipt in the request, and the scope that the
+    /// consumer wants.
     Access(&'a OAuthProof, Option<&'a Receipt>, Wanted),
 }
 
@@ -47,8 +48,8 @@ pub enum Basis<'a> {
 pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
-    /// The session would be issued at this second, which is later than the stored horizon. After the horizon was moved, the session must be judged
-    /// again, because a revocation that was committed between the two judgements can end the session.
+    /// The second in which the session would be issued. This second is later than the stored horizon, so the horizon must be moved. After that, the
+    /// session must be judged again, because a revocation that was committed between the two judgements can end the session.
     Beyond(i64),
 }
 
@@ -58,9 +59,9 @@ impl<R: Into<Refusal>> From<R> for Unissued {
     }
 }
 
-/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at this view
-/// ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the session's
-/// token, which the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless
+/// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at the revision
+/// of this view ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the
+/// session's token, which the caller chose at random. The issue time of the session is later than the second of every mark that is not timeless
 /// (`Revoked::is_timeless`), so none of these marks ends the session.
 ///
 /// # Errors
@@ -120,13 +121,13 @@ pub fn issue(
     }
 }
 
-/// Shortens the session so that it ends when its account expires.
+/// Shortens the session, so that the session ends when its account expires.
 fn until_the_account_ends((account, mut session): (AccountState, Session)) -> Session {
     session.claim.expires_at = session.claim.expires_at.min(account.last_second().saturating_add(1));
     session
 }
 
-/// The claim of an unscoped session for a login. No session lasts longer than the credential that it is issued for.
+/// The claim of an unscoped session for a login. No session lasts longer than the credential for which the session is issued.
 fn claim_of(login: &Login, now: Clocks, issued_at: i64, lifetime: i64, own: AuditId) -> Claim {
     Claim {
         user: login.user(),
@@ -139,8 +140,8 @@ fn claim_of(login: &Login, now: Clocks, issued_at: i64, lifetime: i64, own: Audi
     }
 }
 
-/// Returns the claim of the new session. If the client asked for no scope and the user has a default project, also returns an unscoped claim. The
-/// caller tries the unscoped claim if the claim for the project is refused.
+/// Returns the claim of the new session. If the client did not name a scope and the user has a default project, the function also returns an unscoped
+/// claim. The caller tries the unscoped claim if the claim for the project is refused.
 fn claims(
     view: &View<'_>,
     now: Clocks,

@@ -163,7 +163,7 @@ pub(crate) fn trusted(
 }
 
 /// The domain of a user who lends roles by a trust, and the last second in which the user is valid. If the trust was made with an application
-/// credential (`by`), the credential must be valid in that second, too.
+/// credential (`by`), the returned second is the last second in which both the user and the credential are valid.
 fn lender(
     view: &View<'_>,
     now: Clocks,
@@ -188,8 +188,8 @@ fn lender(
     Ok((user.domain, account.last_second()))
 }
 
-/// The roles that a user has on a project now, implied ones included. If an application credential is given, the result contains only the roles that
-/// the credential also has.
+/// The roles that a user has on a project now, including implied roles. If an application credential is given, the result contains only the roles
+/// that the credential also has.
 ///
 /// # Errors
 /// When the facts cannot be read, or the user is in more groups than the limit.
@@ -205,7 +205,7 @@ pub fn roles_of(
     }
 }
 
-/// The roles of a trust, implied ones included. If the trustor no longer has all these roles, the trust lends no role (Keystone's rule).
+/// The roles of a trust, including implied roles. If the trustor no longer has all these roles, the trust lends no role (Keystone's rule).
 pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
     let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;

@@ -1,12 +1,13 @@
 //! Door 2: who is this?
 //!
 //! Door 2 has these entry points. [`open`] identifies a client by its credential. [`reopen`] judges a permit again after a change of the stored
-//! facts. [`validate`] judges a session for a service that asks about the session. [`issue`] judges a new session: for a login to Identity v3
-//! ([`Login`]), a signed request, or an OAuth consumer after [`prove`] has checked its signature.
+//! facts. [`validate`] judges a session for a service that asks about the session. [`issue`] judges a new session for a login to Identity v3
+//! ([`Login`]), for a signed request, or for an OAuth consumer. For an OAuth consumer, [`prove`] must first check the signature.
 //!
-//! Read first the credentials of clients ([`Ask`]), the stored facts that the door may read (`view`), and the state of the process that the door
-//! needs ([`Context`]). Then read the decision (`open`). The result is a permit ([`IdentityPermit`]), which is valid under conditions ([`Validity`]),
-//! or the reason why there is no permit ([`Closed`]). Finally, read about the memo of the door ([`IdentityMemo`]).
+//! To understand the code, first read about the input: the credentials of clients ([`Ask`]), the stored facts that the door may read (`view`), and
+//! the state of the process that the door needs ([`Context`]). Then read the code of the decision (`open`). The result of the decision is a permit
+//! ([`IdentityPermit`]), which is valid under conditions ([`Validity`]), or the reason why there is no permit ([`Closed`]). At the end, read the code
+//! of the door's memo ([`IdentityMemo`]).
 
 mod ask;
 mod view;

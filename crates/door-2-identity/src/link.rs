@@ -1,8 +1,10 @@
 //! Links with which people share a file or folder. The URL of a link contains a text with the id of an API token and a secret. The stored token
-//! contains the digest of the secret, the shared place, and the password that a guest has to know, if the maker chose one.
+//! contains the digest of the secret and the shared place. If the user who made the link chose a password for guests, the token also contains a slow
+//! hash of this password.
 //!
-//! After a guest entered the right password, the browser gets a pass: a text with the second in which the pass ends, and a keyed hash. So the
-//! password is sent only once, and passes need no storage. A pass alone opens nothing, because each request must also contain the secret of the link.
+//! After a guest entered the right password, the browser gets a pass: a text that consists of the second in which the pass ends, and a keyed hash. So
+//! the browser sends the password only once. The server does not store passes. A pass alone does not give access, because each request must also
+//! contain the secret of the link.
 //!
 //! The door does the same work for each of these refusals: the link was never made, the link was ended, the secret is wrong, or the link has expired.
 
@@ -37,7 +39,7 @@ pub fn link_text(id: &CredentialId, secret: &[u8; LINK_SECRET_BYTES]) -> String 
     URL_SAFE_NO_PAD.encode([id.bytes().as_slice(), secret].concat())
 }
 
-/// The id of the token, and the digest of the secret, in a text that [`link_text`] made. `None` for any other text.
+/// Reads a text that [`link_text`] made. Returns the id of the token, and the digest of the secret in the text. `None` for any other text.
 fn read_link_text(text: &[u8]) -> Option<(CredentialId, SecretDigest)> {
     let bytes = (text.len() == TEXT_CHARS).then(|| URL_SAFE_NO_PAD.decode(text).ok()).flatten()?;
     let (id, secret) = bytes.split_first_chunk::<ID_BYTES>()?;

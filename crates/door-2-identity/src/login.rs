@@ -1,5 +1,5 @@
-//! A login to Identity v3: the methods that were proven for one user. A login is no permit: door 2 issues a session for it if the methods satisfy the
-//! rules of the user, and otherwise a receipt.
+//! A login to Identity v3: the methods that were proven for one user. A login is not a permit. If the methods satisfy the rules of the user, door 2
+//! issues a session for the login. Otherwise, door 2 issues a receipt.
 
 use crate::ask::SessionAsk;
 use crate::context::{Context, Ring};
@@ -25,7 +25,7 @@ pub struct Login {
     receipt: Option<Receipt>,
 }
 
-/// A receipt: the proof that a user presented some methods a short time ago. Only [`read_receipt`] makes one.
+/// A receipt: the proof that a user presented some methods a short time ago. Only [`read_receipt`] makes a value of this type.
 #[derive(Clone, Debug)]
 pub struct Receipt(Claim);
 
@@ -194,8 +194,8 @@ impl Login {
         mfa::check(view, &self.authid, self.user, self.methods())
     }
 
-    /// The rules that a further login can satisfy if it presents a receipt for this login. `None` if no receipt is issued: a receipt proves that the
-    /// user authenticated in person, so no receipt is issued for an API token or a session.
+    /// The rules that a further login can satisfy if it presents a receipt for this login. `None` if this login is by an API token or a session. The
+    /// door issues no receipt for such a login, because a receipt proves that the user authenticated in person.
     ///
     /// # Errors
     /// When the facts cannot be read.

@@ -5,9 +5,9 @@ use crate::session::Methods;
 use crate::view::View;
 use enfilade_facts::vocabulary::{Authid, UserId};
 
-/// The methods that a rule needs. As in Keystone, words that are no method of this server are ignored, and a rule of only such words does not count
-/// (`None`). If the only method left is the passcode, the rule needs the password, too. Otherwise a rule with two factors would become a rule with
-/// one factor.
+/// The methods that a rule needs. As in Keystone, words that do not name a method of this server are ignored. A rule with only such words does not
+/// count (`None`). If words are ignored and the only remaining method is the passcode, the rule also needs the password. Otherwise a rule with two
+/// factors would become a rule with one factor.
 fn needed(rule: &[String]) -> Option<Methods> {
     let known = rule.iter().filter_map(|name| Methods::named(name));
     let needed = known.clone().reduce(Methods::and)?;
@@ -16,7 +16,7 @@ fn needed(rule: &[String]) -> Option<Methods> {
 }
 
 /// Whether a login with these methods satisfies the rules: a login needs all methods of at least one rule. If no rule counts, each method alone is
-/// enough, except a passcode, because a passcode has only six digits.
+/// enough. Exception: a passcode alone is not enough, because it has only six digits.
 pub(crate) fn suffice(rules: &[Vec<String>], given: Methods) -> bool {
     let mut all = rules.iter().filter_map(|rule| needed(rule)).peekable();
     match all.peek() {
@@ -35,8 +35,8 @@ pub(crate) fn rules_of(view: &View<'_>, user: &UserId) -> Result<Vec<Vec<String>
     })
 }
 
-/// The rules for a user with a second factor: each rule that contains the password or the passcode needs both. If no rule of the user counts, the
-/// password needs the passcode, and each credential that the user created for a program is enough by itself.
+/// The rules for a user with a second factor: each rule that contains the password or the passcode needs both of them. If no rule of the user counts,
+/// a login with the password also needs the passcode, and an application credential or an OAuth access token alone is enough.
 fn with_second_factor(mut rules: Vec<Vec<String>>) -> Vec<Vec<String>> {
     const BOTH: [&str; 2] = ["password", "totp"];
     rules.retain(|rule| needed(rule).is_some());
@@ -103,7 +103,7 @@ mod tests {
             (&[&["password"], &["password", "totp"]], password, true),
             (&[&["totp"]], totp, true),
             (&[&["totp"]], password, false),
-            // Words that are no method of this server do not count.
+            // Words that do not name a method of this server do not count.
             (&[&["password", "u2f"]], password, true),
             (&[&["u2f"]], password, true),
             (&[&["u2f"], &["password", "totp"]], password, false),

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(accept(0, 1, u64::MAX), Err(Unfit::Full));
         assert_eq!(accept(0, 1, 0), Err(Unfit::Again));
         assert_eq!(accept(0, 2, 0), Ok(()));
-        // Five minutes later, old nonces are not kept any more, so a new one is accepted.
+        // Five minutes later, old nonces are not kept any more, so a new nonce is accepted.
         assert_eq!(accept(301, 1, u64::MAX), Ok(()));
         assert_eq!(nonces.0.lock().unwrap().of.len(), 1);
     }

@@ -1,5 +1,5 @@
-//! Requests that an OAuth 1.0a consumer signed (RFC 5849, HMAC-SHA1). A consumer is no principal. A consumer with an access token gets a session of
-//! the user who delegated roles to the consumer.
+//! Requests that an OAuth 1.0a consumer signed (RFC 5849, HMAC-SHA1). A consumer is not a principal. A consumer with an access token gets a session
+//! of the user who delegated roles to the consumer.
 
 use crate::context::Context;
 use crate::fernet::payload::{Audit, AuditId};
@@ -143,7 +143,7 @@ fn signed(consumer: Option<&str>, token: Option<&str>, text: &[u8]) -> Vec<u8> {
     hmac::sign(&key, text).as_ref().to_vec()
 }
 
-/// The session of the user who delegated roles to the consumer. The methods of a receipt of this user count, too.
+/// The session of the user who delegated roles to the consumer. The methods of a receipt of this user also count.
 pub(crate) fn judge(
     view: &View<'_>,
     now: Clocks,
@@ -154,7 +154,7 @@ pub(crate) fn judge(
     revocations: &Index<Revocations>,
 ) -> Result<Session, Refusal> {
     let id = proof.access.ok_or(Refusal::Delegated(
-        "a session is issued only for an OAuth access token, and the request is signed without one",
+        "a session is issued only for an OAuth access token, and this request was signed without an access token",
     ))?;
     let row = view.access_token(&id)?.ok_or(UNKNOWN)?;
     let methods = match receipt {

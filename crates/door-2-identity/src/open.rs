@@ -35,10 +35,10 @@ pub fn open(
 }
 
 /// Judges the token of another client, for a service that asks about the token. The token may have expired less than `expired_seconds` seconds ago.
-/// The result is no permit.
+/// The result is not a permit.
 ///
 /// # Errors
-/// When the token was not signed with any of the keys, or is expired or revoked, or when its user or scope is no longer valid.
+/// When the token was not signed with any of the keys, when it is expired or revoked, or when its user or scope is no longer valid.
 pub fn validate(
     facts: &(impl Read + ?Sized),
     now: impl Fn() -> Clocks,
@@ -112,7 +112,8 @@ fn enter(
     }
 }
 
-/// Judges a credential that has no valid verdict in the memo. Never inlined, so that the code for a remembered credential stays short.
+/// Judges a credential that has no valid verdict in the memo. This function is never inlined, so that the code for a remembered credential stays
+/// short.
 #[inline(never)]
 fn judge_anew(
     facts: &(impl Read + ?Sized),
@@ -148,8 +149,8 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision, if only revocations were committed since the verdict was made, and no revocation ends the
-/// session. So after many revocations, a session that is not revoked needs only a few lookups in the index.
+/// Renews the verdict on a session for this revision. The condition: since the verdict was made, only revocations were committed, and no revocation
+/// ends the session. So after many revocations, a session that is not revoked needs only a few lookups in the index.
 fn renew(
     view: &View<'_>,
     now: Clocks,

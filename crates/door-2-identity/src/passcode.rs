@@ -1,6 +1,6 @@
 //! Passcodes: time-based one-time passwords as in Keystone. The secret is the blob of a credential of type `totp`, or the second factor that the user
-//! set up in the console. If a user has a second factor, credentials of type `totp` do not count, and the user can also use a recovery code as
-//! passcode.
+//! set up in the console. If a user has a second factor, credentials of type `totp` do not count, and the user can enter a recovery code in place of
+//! a passcode.
 
 use crate::account::{self, AccountState};
 use crate::ask::SecretAsk;
@@ -64,8 +64,8 @@ impl Passcode {
         }
     }
 
-    /// Checks that the use of the passcode was committed, and that the record of this use still exists. If a credential is deleted or changed, the
-    /// record of its last use is deleted, too.
+    /// Checks that the use of the passcode was committed, and that the record of this use still exists. When a credential is deleted or changed, the
+    /// record of its last use is also deleted.
     pub(crate) fn check_used(&self, view: &View<'_>) -> Result<(), Refusal> {
         if let Some(own) = &self.own {
             let row = view.second_factor(&self.user)?.filter(|row| row.secret == own.secret);
@@ -101,8 +101,8 @@ const WRONG: &str =
     "the passcode is wrong or too old; compare the clocks of this server and of the user's device";
 const USED: &str = "this passcode was used before; wait for the next passcode";
 
-/// Checks a passcode. `ask.secret` is the passcode. For credentials of type `totp`, passcodes of the present time step and of `previous` steps before
-/// it are right. `key` decrypts the second factor.
+/// Checks a passcode. `ask.secret` is the passcode. A credential of type `totp` accepts the passcode of the present time step, and the passcodes of
+/// the `previous` time steps before the present one. `key` decrypts the second factor.
 ///
 /// # Errors
 /// When there is no such user, the user is disabled, expired or locked, or the passcode is wrong or was used.

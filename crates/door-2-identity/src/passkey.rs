@@ -1,8 +1,8 @@
-//! Passkeys (Web Authentication, level 2): what a browser sends about a passkey, and its checks.
+//! Passkeys (Web Authentication, level 2): the data that a browser sends about a passkey, and the checks of these data.
 //!
-//! A passkey takes the place of a code, after the password. The browser binds each answer of an authenticator to a challenge and to the origin of
-//! the page, so a page of another site gets no answer that this server accepts. The server does not ask for an attestation, because it accepts every
-//! kind of authenticator.
+//! At sign-in, a user who entered the password can use a passkey in place of a code. The browser binds each answer of an authenticator to a challenge
+//! and to the origin of the page, so this server does not accept an answer that was made for a page of another site. The server does not ask for an
+//! attestation, because it accepts every kind of authenticator.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{
@@ -31,7 +31,7 @@ const ALGORITHMS: [(&[u8], &dyn VerificationAlgorithm, KeyForm); 3] = [
 /// The part of a SubjectPublicKeyInfo that the library reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyForm {
-    /// The bytes after the beginning.
+    /// Only the bytes that follow the fixed beginning.
     Rest,
     /// All bytes.
     Whole,
@@ -43,7 +43,7 @@ const HAS_CREDENTIAL: u8 = 0x40;
 /// The total length of three fields: the digest of the host, the flags, and the counter.
 const HEAD: usize = 37;
 
-/// What the answer of an authenticator must belong to.
+/// The page to which the answer of an authenticator must belong.
 #[derive(Clone, Debug)]
 pub struct Ceremony<'a> {
     /// The challenge of the page.
@@ -79,7 +79,7 @@ pub struct Assertion {
 }
 
 /// The challenge that is computed from a secret. At sign-in, the secret is the receipt for the password. For a new passkey, the secret is the form
-/// token of the session. So the server need not store a challenge before it gets the answer.
+/// token of the session. So the server need not store a challenge while it waits for the answer.
 pub fn passkey_challenge(secret: &[u8]) -> [u8; 32] {
     sha256(&[b"challenge for a passkey:", secret].concat())
 }
@@ -101,12 +101,12 @@ pub fn host_of_origin(origin: &str) -> Option<&str> {
 /// Checks that the browser made these data for this page (section 7.1, steps 7 to 9, and section 7.2, steps 11 to 13; also `crossOrigin`).
 fn check_client_data(data: &[u8], kind: &str, ceremony: &Ceremony<'_>) -> Result<(), &'static str> {
     let data: serde_json::Value = serde_json::from_slice(data)
-        .map_err(|_| "the data of the browser (`clientDataJSON`) is no JSON: try another browser")?;
+        .map_err(|_| "the data of the browser (`clientDataJSON`) is not JSON: try another browser")?;
     let text = |name: &str| data.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let challenge = URL_SAFE_NO_PAD.encode(ceremony.challenge);
     match () {
         () if text("type") != kind => {
-            Err("the browser answered another kind of question: load the page again, then try again")
+            Err("the browser answered another kind of request: load the page again, then try again")
         }
         () if text("challenge") != challenge => {
             Err("the answer belongs to another challenge: load the page again, then try again")
@@ -162,7 +162,7 @@ impl NewPasskey {
             host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
         check_client_data(&self.client_data, "webauthn.create", ceremony)?;
         let (flags, counter) = head(&self.authenticator_data, host)?;
-        // After the head come the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.
+        // The first `HEAD` bytes are followed by the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.
         let id = self.authenticator_data.get(HEAD + 18..).unwrap_or_default();
         let length = self.authenticator_data.get(HEAD + 16..HEAD + 18).unwrap_or_default();
         let is_named = flags & HAS_CREDENTIAL != 0
@@ -211,7 +211,7 @@ impl Assertion {
         match (passkey.counter, counter) {
             (0, 0) => Ok(0),
             (known, counter) if known < counter => Ok(counter),
-            _ => Err("the counter of the authenticator did not grow: perhaps it was copied"),
+            _ => Err("the counter of the authenticator did not grow: perhaps the authenticator was copied"),
         }
     }
 }
@@ -280,7 +280,7 @@ mod tests {
         for (why, refused) in [
             ("another challenge", refused(|_| {}, 2)),
             (
-                "another kind of question",
+                "another kind of request",
                 refused(|new| new.client_data = client_data("webauthn.get", 1, ORIGIN), 1),
             ),
             (

@@ -30,7 +30,8 @@ pub(crate) struct Granted {
     pub(crate) is_unfinished: bool,
 }
 
-/// A login with the correct password of a user who needs further methods. It is no permit: door 2 can only issue a session or a receipt for it.
+/// A login with the correct password of a user who needs further methods. This is not a permit: door 2 can only issue a session or a receipt for such
+/// a login.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
     pub(crate) granted: Held<Granted>,
@@ -44,7 +45,7 @@ impl Unfinished {
     }
 }
 
-/// The credential and the verifier that the client has proven. With this record the door can judge a permit again without the secret.
+/// The credential that the client has proven, and the digest of its verifier. With this record the door can judge a permit again without the secret.
 #[derive(Clone)]
 pub(crate) struct Proof {
     /// The API token of the client. For a session: the application credential for which the session was issued. `None` for a password and for any
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Proof {
     }
 }
 
-/// The verdict on a session that a service asked about. It is no permit.
+/// The verdict on a session that a service asked about. The verdict is not a permit.
 #[derive(Clone, Debug)]
 pub struct Validated {
     pub(crate) granted: Held<Granted>,

@@ -6,7 +6,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Identifies the data of a principal with which ACL entries and mode bits are compared: the SIDs of the user and of the groups, the uid and the
+/// Identifies those data of a principal that are compared with ACL entries and mode bits: the SIDs of the user and of the groups, the uid and the
 /// gids. Principals with the same id get the same result from every ACL. A process never uses the same id for different data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
@@ -14,7 +14,7 @@ pub struct SetId(pub u64);
 /// Where the roles of a principal grant rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// On every path on which the roles were assigned. A login with a password has this reach, and so has an API token that is not for one project.
+    /// On every path on which the roles were assigned. This is the reach of a login with a password, and of an API token that is not for one project.
     #[default]
     Everything,
     /// In the datastores that are bound to a project. In these datastores, the Keystone roles in `roles` grant rights, and roles that were assigned
@@ -36,7 +36,7 @@ pub struct Principal {
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
-    /// The API token, if it has roles of its own or is a link. Then the principal has only rights that the owner has, too.
+    /// The API token, if it has roles of its own or is a link. Then the principal has a right only if the owner of the token also has the right.
     pub narrowed_to: Option<CredentialId>,
     /// The shared place, if the token is a link. The principal is then a guest, and has rights only at this place.
     pub link: Option<LinkPlace>,
@@ -44,7 +44,7 @@ pub struct Principal {
     pub reach: Reach,
     /// The user's own SID. It becomes the owner of files that this principal creates.
     pub sid: Sid,
-    /// All groups of the principal, nested ones included, sorted.
+    /// All groups of the principal, including groups of groups, sorted.
     pub groups: Vec<GroupId>,
     /// Every SID by which an ACL entry can match the principal.
     pub sids: SidSet,
@@ -85,7 +85,7 @@ pub struct Sets {
     known: Mutex<(u64, HashMap<Content, SetId>)>,
 }
 
-/// The number of entries at which the table is cleared. No id is used again, so no entry of a memo is used for another principal.
+/// The number of entries at which the table is cleared. The same id is never assigned twice, so a memo never returns an entry for other data.
 const SETS_MAX: usize = 4096;
 
 impl Sets {

@@ -1,5 +1,5 @@
-//! Determines the principal of a user or token. No credential is needed for this. Explanations and reviews need such principals, and so do locks of
-//! users who make no request at present. The principals that this module returns get no permit.
+//! Determines the principal of a user or token. No credential is needed for this. Such principals are needed for explanations, for reviews, and for
+//! the locks of users who make no request at present. This module grants no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;
@@ -45,7 +45,7 @@ pub fn who_would(
 
 /// The refusal that every login as `authid` gets, if no login as `authid` can succeed: for a user the refusal of [`check_login`], for a token the
 /// refusal of [`crate::check_secret`]. If `with_password` is set and the user needs further methods in addition to the password, the result is
-/// [`Refusal::MoreMethods`], even if the user can log in in another way.
+/// [`Refusal::MoreMethods`], even if the user has another way to log in.
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.
@@ -73,8 +73,9 @@ pub fn lacks_secret(
     }
 }
 
-/// Checks that the user has a way to log in that gives all rights of the user: the password alone, the password and a passcode for a session, or an
-/// API token. A token that has roles of its own, or that is for one project, does not count, because it does not have all rights of its user.
+/// Checks that there is a login that gives the user all rights of the user. This can be a login with the password alone, with the password and a
+/// passcode (for a session), or with an API token. A token that has roles of its own, or that is for one project, does not count, because it does not
+/// have all rights of its user.
 ///
 /// # Errors
 /// [`Refusal::NoPassword`] if the user has no password, otherwise the refusal of a login with the correct password.
@@ -114,9 +115,9 @@ fn account_of(view: &View<'_>, now: Clocks, authid: &Authid) -> Result<AccountSt
     Ok(account)
 }
 
-/// The principals that sessions of this user can have now. The first is the user in person. If `project` is given, the principals of sessions for the
-/// project follow: the user in person, and the user through each trust. Credentials that the user made give no further rights. Empty for a user who
-/// is deleted, disabled or expired.
+/// The principals that sessions of this user can have now. The first principal is for a session of the user in person. If `project` is given, the
+/// principals of sessions for the project follow: one for the user in person, and one for each trust. Credentials that the user made give no further
+/// rights. Empty for a user who is deleted, disabled or expired.
 ///
 /// # Errors
 /// When the facts cannot be read, or a file that defines the user is stale or invalid.

@@ -121,8 +121,8 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation is perhaps deleted
-    /// already.
+    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
+    /// deleted.
     #[error(
         "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted the revocations of the time that this clock shows, so it could not refuse revoked sessions of that time. Set the clock, then log in again"
     )]
@@ -141,7 +141,7 @@ pub enum Refusal {
     /// A scope that does not exist or is disabled, or in which the user has no role.
     #[error("the scope of the session is not available: {0}")]
     NoScope(&'static str),
-    /// A session that would have more rights or a longer lifetime than the credential that it is issued for.
+    /// A session that would have more rights or a longer lifetime than the credential for which it is issued.
     #[error("{0}")]
     Delegated(&'static str),
     /// The signature was not made with the EC2 key of the request, or the key does not exist.
@@ -182,7 +182,7 @@ pub enum Refusal {
         why: &'static str,
     },
     /// The methods of one login belong to different users.
-    #[error("the methods of the login are of different users")]
+    #[error("the methods of the login belong to different users")]
     OtherUser,
     /// There is no key that can sign the token of a new session.
     #[error(
@@ -192,7 +192,7 @@ pub enum Refusal {
     /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
     /// random bytes.
     #[error(
-        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or move the time of sessions"
+        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or raise the latest issue time of sessions"
     )]
     Busy,
     /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
@@ -235,7 +235,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// The text that [`Refusal::Disabled`] has as `what` if the user is inactive.
+    /// The value of the field `what` of [`Refusal::Disabled`] for an inactive user.
     pub const INACTIVE: &'static str = "the user did not log in for longer than `[identity] inactive_days` (`enfilade user enable USER` enables the user again), so the user";
     /// The reason of [`Refusal::NoScope`] if the project or its domain does not exist or is disabled.
     pub const PROJECT_CLOSED: &'static str = "the project is deleted or disabled";
@@ -279,7 +279,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
     RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
     RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console, and the operator with `enfilade link list`"),
-    RefusalRow::new("ID34", Fault::Client, "the link was used as often as it may be", "ask the maker of the link for a new one"),
+    RefusalRow::new("ID34", Fault::Client, "the link has no uses left", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
     RefusalRow::new("ID36", Fault::Client, "the link was used too often in this minute, or too many wrong passwords were entered for it", "wait a minute"),
 ];

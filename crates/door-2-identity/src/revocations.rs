@@ -16,7 +16,7 @@ const FAN: usize = 256;
 /// compared with these marks alone.
 const NEWEST: usize = 8;
 
-/// The index of all revocation marks. Each mark is stored with a second: it ends sessions that were issued up to that second.
+/// The index of all revocation marks. Each mark is stored with a time in seconds: the mark ends sessions that were issued up to this time.
 #[derive(Clone)]
 pub struct Revocations {
     /// The tree of marks. It becomes `None` when there are more than `most` marks, and is built again when at most `most / 2` marks are left. While
@@ -24,7 +24,7 @@ pub struct Revocations {
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The latest second up to which any mark ends sessions. Marks that are already deleted count, too.
+    /// The latest second up to which any mark ends sessions. This includes marks that are already deleted.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
@@ -48,7 +48,7 @@ struct Shelf {
 /// A few sorted marks, each with the second up to which it ends sessions.
 type Part = Option<Arc<[Entry]>>;
 
-/// A mark in few bytes ([`Revoked::short`]).
+/// The short form of a mark ([`Revoked::short`]).
 type Mark = [u8; 17];
 
 /// A mark with the second up to which it ends sessions. The fields have no padding, because there can be millions of marks.
@@ -151,8 +151,8 @@ pub(crate) struct Look {
     pub(crate) others: Option<Revision>,
 }
 
-/// The marks of the session itself, its user, scope, trust and OAuth access token. The session can also be revoked by marks of the groups and roles
-/// it depends on: [`crate::view::View::of_session`] checks these.
+/// The marks of the session itself, its user, scope, trust and OAuth access token. The marks of the groups and roles that the session depends on can
+/// also revoke the session. [`crate::view::View::of_session`] checks the marks of these groups and roles.
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -208,7 +208,7 @@ pub(crate) struct Issuing {
     /// The earliest issue time of a new session: `now`, or the second after the last mark that is not timeless (`Revoked::is_timeless`), if that is
     /// later.
     pub(crate) first: i64,
-    /// Like `first`, but timeless marks count, too: `now`, or the second after the last mark of any kind, if that is later.
+    /// Like `first`, but timeless marks also count: `now`, or the second after the last mark of any kind, if that is later.
     pub(crate) later: i64,
     /// A session that expires in this second or earlier is refused, because its marks may have been purged.
     pub(crate) purged: i64,

@@ -1,5 +1,6 @@
 //! Encrypts data with AES-256-GCM. The key is derived from the key of API tokens, which all servers with the same facts have. The derived key depends
-//! on the purpose, and the text `of` is authenticated, too. So an attacker cannot use encrypted data for another purpose or in another record.
+//! on the purpose. The text `of` is authenticated together with the data. So an attacker cannot use encrypted data for another purpose or in another
+//! record.
 //!
 //! ```text
 //! nonce 12 | the encrypted data | tag 16
@@ -24,7 +25,7 @@ fn key(by: &HashKey, purpose: &[u8]) -> Result<RandomizedNonceKey, NotSealed> {
     RandomizedNonceKey::new(&AES_256_GCM, &*key).map_err(|_| NotSealed)
 }
 
-/// Encrypts data. Each call uses new random bytes, so equal data have different results.
+/// Encrypts data. Each call uses new random bytes. So two calls with equal data give different results.
 ///
 /// # Errors
 /// When the library refuses, or there are no random bytes.

@@ -1,6 +1,6 @@
 //! Certificates with their keys, encrypted for the other members of a fleet with AES-256-GCM. The key is derived from the key of API tokens, which
-//! all members have. The text `of` (name and version of the certificate) is authenticated, too, so that an attacker cannot replace a certificate by
-//! another one.
+//! all members have. The text `of` (name and version of the certificate) is authenticated together with the certificate, so that an attacker cannot
+//! replace the certificate by another certificate.
 
 use crate::HashKey;
 use crate::sealed;

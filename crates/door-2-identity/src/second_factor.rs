@@ -35,7 +35,7 @@ impl std::fmt::Debug for FactorSecret {
 }
 
 impl FactorSecret {
-    /// A secret of these random bytes.
+    /// Makes a secret from these random bytes.
     pub fn new(random: [u8; SECOND_FACTOR_SECRET_BYTES]) -> Self {
         FactorSecret(Zeroizing::new(random.to_vec()))
     }
@@ -143,8 +143,8 @@ pub enum CodeUse {
 const REMEMBERED_LONGER: i64 = 120;
 
 impl CodeUse {
-    /// The record after this use; `None` if the code was used before, the challenge was answered before, the counter of the authenticator did not
-    /// grow, or the passkey is gone.
+    /// The record after this use; `None` if the code was used before. For a passkey, `None` if the challenge was answered before, the counter of the
+    /// authenticator did not grow, the record has no space for another challenge, or the record does not contain the passkey.
     #[must_use]
     pub fn after(&self, row: &SecondFactor) -> Option<SecondFactor> {
         match self {
@@ -174,7 +174,7 @@ impl CodeUse {
 }
 
 impl CodeUse {
-    /// Whether the record contains this use.
+    /// Whether the record already contains this use.
     pub(crate) fn is_recorded(&self, row: &SecondFactor) -> bool {
         match self {
             CodeUse::Passkey { id, challenge, .. } => {
@@ -305,7 +305,7 @@ mod tests {
         // The earlier answers are forgotten when their receipts can no longer be valid.
         let later = answer(3, 0, 2_000).after(&two).unwrap();
         assert_eq!(later.passkeys[0].answered.len(), 1);
-        // A removed passkey accepts no new use, and has no recorded use.
+        // If the passkey was removed, the use is refused, and it does not count as recorded.
         assert_eq!(answer(3, 0, 1_000).after(&with(Vec::new())), None);
         assert!(!answer(1, 0, 1_000).is_recorded(&with(Vec::new())));
         // The counter must grow, even if another login was stored in the meantime.

@@ -1,6 +1,6 @@
 //! The judgement of a name and a secret.
 //!
-//! A refusal of an unknown, disabled, locked or expired user or token does the same work as the refusal of a wrong secret.
+//! To refuse an unknown, disabled, locked or expired user or token, the door does the same work as to refuse a wrong secret.
 
 use crate::account::{self, AccountState, decoy};
 use crate::ask::SecretAsk;

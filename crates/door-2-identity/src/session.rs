@@ -369,7 +369,7 @@ impl Claim {
         let digits;
         let user = match <[u8; 16]>::try_from(self.user.bytes()) {
             Ok(uuid) => Id::Uuid(uuid),
-            // As in Keystone, an id that is no UUID is text.
+            // As in Keystone, an id that is not a UUID is text.
             Err(_) => {
                 digits = self.user.to_string();
                 Id::Text(&digits)

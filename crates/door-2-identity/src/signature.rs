@@ -1,5 +1,6 @@
 //! Requests to other services that were signed with an EC2 key. The service asks about the signature and gets a session of the key's user for the
-//! key's project. An EC2 key is no credential for requests to this server: only a service that has the permission can ask about a signature.
+//! key's project. A request to this server cannot be signed with an EC2 key. Only a service that has the permission can ask this server about a
+//! signature.
 
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;
@@ -83,7 +84,7 @@ fn mac(algorithm: hmac::Algorithm, key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(algorithm, key), text)
 }
 
-/// Whether the scope of a text of Version 4 names a service that Keystone accepts at `/v3/s3tokens`.
+/// Whether the scope in a signed text of Version 4 names a service that Keystone accepts at `/v3/s3tokens`.
 fn is_of_storage(text: &[u8]) -> bool {
     let scope = text.split(|byte| *byte == b'\n').nth(2);
     let service = scope.and_then(|scope| scope.split(|byte| *byte == b'/').nth(2));

@@ -31,8 +31,8 @@ pub fn check_session(
     grant_session(&View::new(view), now, claim, None, 0, 0, context).map(drop)
 }
 
-/// Checks that the user's password would be accepted. If `credential` is given, instead checks that the secret or the certificate of this API token,
-/// or this link, would be accepted.
+/// Checks that the user's password would be accepted. If `credential` is given, checks instead that this API token or link would be accepted with the
+/// correct secret or certificate.
 ///
 /// # Errors
 /// The refusal of a login with the correct secret.
@@ -155,8 +155,8 @@ pub fn check_opener(
     }
 }
 
-/// Whether these methods satisfy the rules of the user together with the methods of a receipt. The user can get a receipt for a password, a passcode
-/// or both, if these methods alone do not satisfy the rules.
+/// Whether these methods, together with the methods of a receipt, satisfy the rules of the user. If a password, a passcode or both do not satisfy the
+/// rules, the user can get a receipt for them.
 fn can_complete(view: &View<'_>, user: &UserId, methods: Methods) -> Result<bool, Refusal> {
     let rules = mfa::rules_of(view, user)?;
     let has_password = view.user(user)?.is_some_and(|row| row.password.is_some());

@@ -23,7 +23,7 @@ pub(crate) fn passcode_of(secret: &[u8], step: u64) -> String {
     format!("{:06}", (u32::from_be_bytes(part) & 0x7fff_ffff) % PASSCODES)
 }
 
-/// The steps for which a passcode is right. The passcode is compared with the passcode of every step, in constant time.
+/// The time steps that have this passcode. The function compares the given passcode with the passcode of every step in `steps`, in constant time.
 pub(crate) fn right_steps(secret: &[u8], shown: &[u8], steps: RangeInclusive<u64>) -> Vec<u64> {
     let is_right = |step: &u64| {
         let expected = passcode_of(secret, *step);

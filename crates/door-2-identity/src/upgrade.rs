@@ -36,7 +36,7 @@ impl Upgrade {
     ) -> Option<Upgrade> {
         let Verifier::Upgrading(from) = proven else { return None };
         let secret = ask.secret.reveal();
-        // During a grace period the previous secret works as well, but its hash is not upgraded.
+        // During a grace period the previous secret is also accepted, but its hash is not upgraded.
         let is_present = credential.verifier == *proven;
         let is_wanted = is_present && is_generated(secret) && crypt::proves_whole(&ask.secret, from);
         is_wanted.then(|| Upgrade { token: *id, from: from.clone(), to: key.digest(id, secret) })

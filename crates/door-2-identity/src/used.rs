@@ -32,6 +32,6 @@ mod tests {
         }
         let copy = used.clone();
         assert!(!copy.is_first_in(7), "a copy knows the last use");
-        assert!(copy.is_first_in(8) && used.is_first_in(8), "the two are counted apart");
+        assert!(copy.is_first_in(8) && used.is_first_in(8), "each copy has its own last use");
     }
 }

@@ -8,7 +8,8 @@ use enfilade_facts::{At, Clocks, MirrorHealth};
 pub struct Validity {
     /// The revision of the facts on which the verdict was made.
     pub(crate) at: At,
-    /// The first second in which a session is valid. For other credentials this is `i64::MIN`: a clock that is set back does not end their verdict.
+    /// The first second in which a session is valid. For other credentials this is `i64::MIN`, so their verdict stays valid when the clock is set
+    /// back.
     pub(crate) first_second: i64,
     /// The last second in which the verdict counts; `i64::MAX` if the verdict depends on nothing that expires.
     pub(crate) last_second: i64,
@@ -18,7 +19,7 @@ pub struct Validity {
     pub(crate) of_files: bool,
     /// Whether the records that mirror edited files were current when the verdict was made.
     pub(crate) mirror: MirrorHealth,
-    /// For the session of a token: the generation of the key ring that opened the token. For every other credential, also for the session of a
+    /// For the session of a token: the generation of the key ring that opened the token. For every other credential, including the session of a
     /// browser: 0.
     pub(crate) keys: u64,
 }
@@ -54,7 +55,7 @@ mod tests {
 
     const AT: At = At { store: StoreId(1), revision: Revision(5) };
 
-    /// A verdict that has every condition: keys of generation 3, valid from second 100 to 200, proven until tick 1,000.
+    /// A verdict with every kind of condition: keys of generation 3, valid from second 100 to 200, proven until tick 1,000.
     const BOUND: Validity = Validity {
         at: AT,
         first_second: 100,

@@ -275,7 +275,7 @@ impl View<'_> {
         Ok(held)
     }
 
-    /// The error because of which a file that people edit is invalid as a whole; `None` if there is no such error.
+    /// The error of a file that people edit, if the error makes the whole file invalid; otherwise `None`.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
         Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }
@@ -288,9 +288,9 @@ impl View<'_> {
         self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
-    /// An existing user, selected by the bytes in `by`. Half of all values of `by` select a user with a short id, the other half a user with a long
-    /// id (of an LDAP directory). In the store, all long ids follow the short ids, so a search from `by` alone would nearly always find a user with a
-    /// short id. With such a search, the time of an answer would reveal which users come from a directory.
+    /// An existing user, selected by the bytes in `by`. Half of all values of `by` select a user with a short id. The other half select a user with a
+    /// long id, which is the id of a user of an LDAP directory. In the store, all long ids follow the short ids, so a search from `by` alone would
+    /// nearly always find a user with a short id. With such a search, the time of an answer would reveal which users come from a directory.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         let mut twice = [0; 32];
         twice.iter_mut().zip(by.iter().cycle()).for_each(|(to, from)| *to = *from);
@@ -307,9 +307,9 @@ impl View<'_> {
         Ok(None)
     }
 
-    /// All groups of the user, nested ones included. Groups may contain each other in a cycle. If the groups are nested too deep or are too many, the
-    /// user is refused. Otherwise some groups would be left out, and an ACL entry that denies a right to such a group would have no effect. Deleted
-    /// groups, and groups of deleted domains, do not count.
+    /// All groups of the user, including groups of groups. Groups may contain each other in a cycle. If the groups are nested too deep or are too
+    /// many, the user is refused. Otherwise some groups would be left out, and an ACL entry that denies a right to such a group would have no effect.
+    /// Deleted groups, and groups of deleted domains, do not count.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
         let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// The users that 1,000 choices select, and how often a user with a long id was selected.
+    /// The users that 1,000 choices select, and how many times a user with a long id was selected.
     fn selected(ids: &[UserId]) -> (BTreeSet<UserId>, usize) {
         let mut facts = Facts::new();
         facts.commit(|_, change| {
@@ -396,7 +396,7 @@ mod tests {
         (all, long)
     }
 
-    /// For an unknown user, the password check of an existing user is done. If that user nearly always had the same kind of id, the time would reveal
+    /// For an unknown user, the password of an existing user is checked. If that user nearly always had the same kind of id, the time would reveal
     /// which users have the other kind of id.
     #[test]
     fn users_with_both_kinds_of_ids_are_selected() {

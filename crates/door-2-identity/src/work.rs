@@ -1,6 +1,6 @@
-//! Why the door granted no permit: a refusal, a login that needs further methods, or work that must be done first. The work is a slow hash. The gate
-//! computes the hash outside the async workers. If the secret matches, the passage stores the match in the memo. Then the door judges the credential
-//! again, on the current facts.
+//! The reason why the door granted no permit: a refusal, a login that needs further methods, or work that must be done before the decision. The work
+//! is a slow hash. The gate computes the hash outside the async workers. If the secret matches, the passage stores the match in the memo. Then the
+//! door judges the credential again, on the current facts.
 
 use crate::crypt;
 use crate::permit::Unfinished;
@@ -36,8 +36,8 @@ impl<R: Into<Refusal>> From<R> for Closed {
     }
 }
 
-/// Slow hashes that are computed one after the other until the secret matches one: the stored hash of the present secret and, during a grace period,
-/// the stored hash of the previous secret. For a refusal that does not depend on the secret, the only hash is a decoy.
+/// Slow hashes. The gate computes one hash after the other, until the secret matches a hash. The hashes are the stored hash of the present secret
+/// and, during a grace period, the stored hash of the previous secret. For a refusal that does not depend on the secret, the only hash is a decoy.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,

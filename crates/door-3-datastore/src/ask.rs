@@ -2,7 +2,7 @@
 
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
-/// Whether an operation begins or already runs.
+/// Whether an operation is about to begin or is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The operation is about to begin.
@@ -19,6 +19,6 @@ pub struct Ask<'a> {
     pub name: &'a DatastoreName,
     /// The kind of the operation.
     pub kind: OperationKind,
-    /// Whether the operation begins or already runs.
+    /// Whether the operation is about to begin or is running.
     pub phase: Phase,
 }

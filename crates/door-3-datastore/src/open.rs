@@ -157,7 +157,7 @@ mod tests {
         assert!(!check(&removable, None, &Mounts::default()));
         let fixed = Datastore { backing_device: None, path: "/tank".into(), ..removable };
         assert!(check(&fixed, None, &Mounts::default()));
-        // An unmounted network share leaves an empty directory behind.
+        // When a network share is unmounted, its mount point is an empty directory.
         let share = |point: &str| {
             Some(DatastoreProfile { mounted_at: Some(point.to_owned()), ..DatastoreProfile::default() })
         };

@@ -4,8 +4,8 @@
 //! the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes can read. The kernel releases the lock of the file when the process ends,
-//! even if the process was killed. When an operation begins, it adds to the count; this fails if no place is left. When the operation ends, it
-//! subtracts from the count.
+//! even if the process was killed. When an operation begins, it adds itself to the count; this fails if no place is left. When the operation ends, it
+//! subtracts itself from the count.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -352,11 +352,11 @@ thread_local! {
 /// The three steps on a count: an operation begins, an operation ends, and a waiting process reads the count. The steps are the methods of a trait,
 /// so that a model checker can try every order of them.
 trait Count {
-    /// Adds to the count, before the operation reads anything. Returns the count before the addition.
+    /// Adds an operation to the count, before the operation reads anything. Returns the count before the addition.
     fn come_in(&self, unit: u64) -> u64;
-    /// Subtracts from the count, after everything else that the operation did.
+    /// Subtracts an operation from the count, after all other work of the operation.
     fn go(&self, unit: u64);
-    /// Reads the count, after everything that the caller did before this call.
+    /// Reads the count. The read comes after all earlier work of the caller.
     fn look(&self) -> u64;
 }
 
@@ -386,7 +386,7 @@ impl Clone for LedgerSlot {
     }
 }
 
-/// The amount that one operation adds. A lookup adds nothing, because no process waits for the end of a lookup.
+/// The amount that one operation adds to the count. A lookup adds 0, because no process waits for the end of a lookup.
 fn unit(kind: OperationKind) -> u64 {
     match kind {
         OperationKind::Lookup => 0,
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn the_words_are_where_the_layout_says() {
-        // For three datastores and two shards: names of four words from 64, then a cache line for each shard and place.
+        // For three datastores and two shards: from word 64, a name of four words for each datastore; then a cache line for each shard and place.
         assert_eq!(ledger_words(3, 2), 64 + 3 * 4 + 2 * 3 * 8);
         let layout = Layout::in_words(ledger_words(3, 2), 2);
         assert_eq!((layout.places, layout.shards), (3, 2));
@@ -570,8 +570,8 @@ mod tests {
 
         count!(AtomicU64, fence);
 
-        /// An operation runs while a maintenance change is committed and then the ledger is read. The test fails if the ledger shows no operation,
-        /// but an operation works on the datastore later.
+        /// An operation runs while a maintenance change is committed and then the ledger is read. The test fails if an operation works on the
+        /// datastore after the ledger showed no operation.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));

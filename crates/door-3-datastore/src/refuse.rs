@@ -38,12 +38,12 @@ pub enum Refusal {
         /// The mount point.
         point: String,
     },
-    /// `datastore.cfg` or the datastore's section of it cannot be read, or no server has checked the file for longer than the stale limit.
+    /// `datastore.cfg` or the section of the datastore cannot be read, or no server has checked the file for longer than the stale limit.
     #[error("datastore `{name}` cannot be read from datastore.cfg{}: {reason}", at_line(*line))]
     Broken {
         /// The datastore.
         name: DatastoreName,
-        /// The line of the problem; 0 if the problem is in no single line.
+        /// The line of the problem; 0 if the problem does not belong to a single line.
         line: u32,
         /// The problem.
         reason: String,
@@ -84,7 +84,7 @@ pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read, or no server has read the file for longer than the stale limit", "`enfilade doctor` shows the reason: correct the line, or start a server if none runs; in a fleet, start the server of the files member"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
     RefusalRow::new("DS07", Fault::Source, "the record of the datastore could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
-    RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastore", "send requests for its files to that member, or set `[fleet] listen` (docs/fleet.md); `enfilade datastore list` shows it"),
+    RefusalRow::new("DS08", Fault::Client, "another member of the fleet serves the datastore", "send requests for the datastore to that member (`enfilade datastore list` shows the member), or set `[fleet] listen` (docs/fleet.md)"),
 ];
 
 fn elsewhere(name: &DatastoreName, member: &str) -> String {

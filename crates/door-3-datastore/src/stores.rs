@@ -146,7 +146,7 @@ mod tests {
             let name = format!("store-{n}").parse().unwrap();
             parts.get_mut(part_of(&name)).map(|count| *count += 1).unwrap();
         }
-        // The average is ten datastores in a part.
+        // On average, a part contains ten datastores.
         assert!(parts.iter().all(|count| *count < 50), "{parts:?}");
     }
 

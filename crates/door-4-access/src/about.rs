@@ -29,8 +29,8 @@ pub struct About<'a> {
     pub changes: &'a [Party<'a>],
 }
 
-/// The domain of a user, group or role that a call is about in addition to its main resource. A reader or manager of a domain gets the same answer
-/// for a user, group or role that does not exist as for a user, group or role of another domain.
+/// A call can be about a user, group or role in addition to its main resource. This is the domain of this user, group or role. A reader or manager of
+/// a domain gets the same answer for a user, group or role that does not exist as for a user, group or role of another domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Other<'a> {
     /// The call is about no other user or group, and about no role that is in a domain.

@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid};
 
-/// The user who creates a file or directory, and owns it.
+/// The user who creates a file or directory. The same user becomes its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creator {
     /// The user's SID.
@@ -64,7 +64,7 @@ pub fn inherited(
     Ok(Inheritance { acl, owner })
 }
 
-/// The ACL of a datastore's root that grants everything. With this ACL, only roles decide.
+/// An ACL that grants everything, for the root of a datastore. With this ACL, only roles decide.
 pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let (owner, sid) = match dialect {
@@ -104,7 +104,7 @@ fn inherited_aces(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
     entries.iter().flat_map(|ace| inherited_entries(ace, maker, kind)).collect()
 }
 
-/// The users or groups that CREATOR OWNER and CREATOR GROUP stand for on the child.
+/// The user and the group that CREATOR OWNER and CREATOR GROUP stand for on the child.
 #[derive(Clone, Copy)]
 struct Maker {
     owner: Sid,

@@ -28,12 +28,13 @@ pub struct ApplicationAsk {
     pub path: StorePath,
     /// The path in the header `Destination`. Present if and only if the method uses this header.
     pub destination: Option<StorePath>,
-    /// Whether the request is also about everything below its paths. A DELETE or COPY of a collection is such a request.
+    /// Whether the request is about its paths and about everything below its paths. A DELETE or COPY of a collection is such a request.
     pub recurses: bool,
     /// Whether the connection changes to another protocol, such as WebSocket. Door 4 does not judge the data that is sent after the change. So such a
     /// request counts as a change.
     pub upgrades: bool,
-    /// Whether a browser asks in advance if a page of another site may make a request (CORS; Fetch standard, "CORS-preflight request").
+    /// Whether this is a preflight request, with which a browser asks in advance whether a page of another site may make a request (CORS; Fetch
+    /// standard, "CORS-preflight request").
     pub is_preflight: bool,
 }
 
@@ -84,8 +85,8 @@ pub fn needs_credential(at: At, ask: &ApplicationAsk, memo: &AccessMemo) -> bool
     })
 }
 
-/// Decides about a request that contains two credentials, one in a cookie and one in a header: which of the two the application accepts. `None` if
-/// the application refuses such a request.
+/// For a request that contains a credential in a cookie and another credential in a header: which of these two credentials the application accepts.
+/// `None` if the application refuses such a request.
 ///
 /// # Errors
 /// When no application has the host, or the facts cannot be read.
@@ -105,7 +106,8 @@ pub struct ApplicationUse {
     pub application: ApplicationName,
     /// The principal's roles on the path; empty if everybody may make the request.
     pub roles: Vec<Role>,
-    /// The datastore, if the request reads a file of a datastore. In that case doors 3 and 4 must also permit reading this file.
+    /// The datastore, if the request reads a file of a datastore. In that case, the request is permitted only if doors 3 and 4 also permit reading
+    /// this file.
     pub datastore: Option<DatastoreName>,
 }
 
@@ -126,14 +128,14 @@ pub fn would_use(
     if first_not_public(application, ask).is_none() {
         return Ok(ApplicationUse { application: name.clone(), roles: Vec::new(), datastore: None });
     }
-    // The principal can use any of its kinds of credentials, so it is enough if the application accepts one of these kinds.
+    // The principal can choose between its kinds of credentials. So it is enough if the application accepts one of these kinds.
     let accepted = kinds.iter().map(|kind| check.accepts(*kind)).reduce(Result::or);
     accepted.unwrap_or(Ok(()))?;
     let roles = check.permits(principal, ask, false)?.effective().to_vec();
     Ok(ApplicationUse { application: name.clone(), roles, datastore: application.datastore.clone() })
 }
 
-/// Decides about many requests at one revision and time, and needs no credential. No result is a permit.
+/// Decides about many requests without a credential. All decisions are for the same revision and time. The results are not permits.
 pub struct ManyUses<'c> {
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,
@@ -266,13 +268,14 @@ fn is_in(paths: &[StorePath], path: &StorePath) -> bool {
     paths.iter().any(|root| is_at_or_below(root.as_str(), path.as_str()))
 }
 
-/// A path as an application on Windows could read it: in lower case, and without dots and blanks at the ends of names.
+/// The form of a path for comparison. An application on Windows could ignore case, and could ignore dots and blanks at the ends of names. So the form
+/// is in lower case, without these dots and blanks.
 fn folded(path: &StorePath) -> String {
     path.names().map(|name| name.trim_end_matches(['.', ' ']).to_lowercase()).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a path is for administrators. If the request is also about everything below the path, a path for administrators below the path counts,
-/// too. The paths are compared as [`folded`] paths, because an application could open the same file by another spelling of the path.
+/// Whether a path is for administrators. If the request is about everything below the path, a path for administrators that is below the path also
+/// counts. The paths are compared as [`folded`] paths, because an application could open the same file by another spelling of the path.
 fn is_for_administrators(paths: &[StorePath], path: &StorePath, recurses: bool) -> bool {
     if paths.is_empty() {
         return false;
@@ -311,7 +314,7 @@ fn first_not_public<'a>(application: &Application, ask: &'a ApplicationAsk) -> O
             ask.is_preflight && *passes_preflight || is_in(public, path) || is_in(open, path)
         }
         MethodClass::Write => is_in(open, path),
-        // The answer to a preflight request contains no content.
+        // The answer to a preflight request does not contain content of the application.
         MethodClass::Administer => ask.is_preflight && *passes_preflight,
     };
     parts(application, ask).find(|part| !is_public(part)).map(|(path, _)| path)
@@ -432,7 +435,7 @@ fn permits_below(check: &RoleCheck<'_>, path: &RolePath, class: MethodClass) -> 
     let refused = |path: RolePath, decided_by: String| Err(Refusal::NotPermitted { class, path, decided_by });
     if below.len() > NODES_BELOW_MAX {
         let why = format!(
-            "the request is about everything below, and more than {NODES_BELOW_MAX} paths there have roles"
+            "the request is about everything below this path, and more than {NODES_BELOW_MAX} of the paths below have roles"
         );
         return refused(path.clone(), why);
     }

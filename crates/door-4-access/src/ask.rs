@@ -7,7 +7,7 @@ use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid, StorePath};
 
-/// One object of one file system.
+/// The identity of an object in a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectId {
     /// The device number.
@@ -81,7 +81,7 @@ pub struct Subject {
     pub gid: u32,
     /// The mode bits.
     pub mode: u32,
-    /// The state of the object. `None` if a change of the ACL might not change the state.
+    /// The state of the object. `None` if the state could stay the same when the ACL changes.
     pub version: Option<Version>,
     /// The ACL of the object.
     pub acl: StoredAcl,

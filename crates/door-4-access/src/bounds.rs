@@ -58,7 +58,7 @@ pub(crate) fn beyond(
     Ok(None)
 }
 
-/// Like `beyond`, but checks only the rights of the user or group itself. The rights of the groups that contain the user or group are not checked.
+/// Like `beyond`, but does not check the rights of the groups that contain the user or group.
 fn held(
     view: &View<'_>,
     now: Clocks,
@@ -74,7 +74,7 @@ fn held(
         return Ok(Some("membership in a group of another domain".to_owned()));
     }
     for (scope, role) in view.grants_of(member)? {
-        // A role or project that was removed gives nothing.
+        // A role or project that was removed gives no rights.
         let Some(row) = view.role(&role)? else { continue };
         let on = match scope {
             GrantScope::System => None,
@@ -163,5 +163,5 @@ fn in_acl_cfg(
     if !view.knows_acl_cfg(now)? {
         return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));
     }
-    Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} by acl.cfg")))
+    Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} in acl.cfg")))
 }

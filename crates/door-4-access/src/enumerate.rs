@@ -1,4 +1,4 @@
-//! Access-based enumeration: a listing shows an entry if and only if the visitor may see the entry in a request for the entry itself.
+//! Access-based enumeration: a listing shows an entry if and only if the visitor may see this entry in a request for its path.
 //!
 //! For most entries, the server reads only the state of the entry. The memo contains the ACL that belongs to the state, and whether the visitor may
 //! see an entry with this ACL. So each ACL is evaluated only once for all entries that have this ACL.
@@ -127,7 +127,7 @@ impl AccessCheck<'_> {
         let each = children.iter().zip(acls).map(|((name, subject), known)| {
             let own = shown_alone(name)?;
             let shown = own.as_ref().unwrap_or(same);
-            // If the roles do not make the entry visible, its ACL does not matter. The ACL does not matter either if the roles skip the ACL.
+            // The ACL of the entry does not matter in two cases: the roles do not make the entry visible, or the roles skip the ACL.
             if !shown.kind(subject.kind) {
                 return Ok(Sight::Hidden);
             }

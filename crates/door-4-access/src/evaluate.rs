@@ -17,7 +17,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
             break;
         }
         let settled = settles(ace) & open;
-        // The rights are compared before the SIDs, because the search for the SID takes longer.
+        // The rights are compared first, and then the SIDs, because the search for the SID takes longer.
         if settled.is_empty() || !speaks_of(ace, principal, owns) {
             continue;
         }

@@ -85,8 +85,8 @@ pub fn rights(
     Ok(granted)
 }
 
-/// The names of the principal's user and token to which NoAccess is assigned on this path itself. Another role on the path gives no right to such a
-/// user or token.
+/// The names to which NoAccess is assigned on exactly this path: the name of the principal's user, of the principal's token, or both. Other roles on
+/// this path give no rights to such a user or token.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -1,10 +1,9 @@
 //! Lending: which calls a lent credential may make. A lent credential acts for a user with limited rights, such as an application credential or a
 //! trust. Only this module decides about lent credentials, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
-//! ([`crate::administer`]). The code states the [`Lending`] of each call; there is no default.
+//! ([`crate::administer`]). The code must state the [`Lending`] of each call, because there is no default.
 //!
-//! A lent credential can use only the rights that were delegated with it. A lent credential cannot change an account, group or role. If a lent
-//! credential creates another credential, the new credential has no right that the lent credential does not have, and ends when the lent credential
-//! ends.
+//! A lent credential has only the rights that were delegated with it. A lent credential cannot change an account, group or role. If a lent credential
+//! creates another credential, the new credential has no right that the lent credential does not have, and ends when the lent credential ends.
 
 use crate::about::{About, Lends};
 use enfilade_facts::vocabulary::{CredentialId, RoleId};
@@ -46,7 +45,7 @@ impl Lending {
     }
 }
 
-/// The limits within which the visitor's credential acts for a user.
+/// The limits of the visitor's credential when it acts for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loan {
     /// There are no limits: the user acts in person, or by an API token that has all roles of its owner.
@@ -89,7 +88,7 @@ impl Loan {
     fn of(identity: &IdentityPermit) -> Self {
         let principal = identity.principal();
         match (identity.session(), identity.token(), &principal.reach) {
-            // A guest makes no calls.
+            // A guest cannot make calls of an API.
             _ if principal.link.is_some() => Loan::ForRequests,
             (Some(session), ..) => Self::of_session(session),
             (None, None, _) => Loan::Nothing,
@@ -100,7 +99,7 @@ impl Loan {
     }
 }
 
-/// Whether a session may make a call of this kind at all, independently of its roles.
+/// Whether the limits of a session (`Loan`) allow a call of this kind. Whether the roles of the session permit the call is not checked here.
 pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
     let is_own = about.user == Some(&principal.user);
     let is_within = |lends: &Lends<'_>| {

@@ -1,9 +1,10 @@
 //! Door 4 decides what the visitor may do and what the visitor sees.
 //!
-//! Read first the question ([`Ask`]), the stored facts that the door may read (`view`), and the decision ([`open`]). Then read the results
-//! ([`AccessPermit`] and [`Refusal`]), and the results that the door remembers ([`AccessMemo`]). A principal has a right only if two sets contain it:
-//! the rights that roles grant (`roles`), and the rights that the ACL or mode bits grant (`security_descriptor` to `mode_bits`). Exception: for a
-//! role that administers the datastore, the second set does not count. Finally, read listings ([`see`]), and the decision in words ([`judge`]).
+//! To understand the code, first read the code of the question ([`Ask`]), of the stored facts that the door may read (`view`), and of the decision
+//! ([`open`]). Then read the code of the results ([`AccessPermit`] and [`Refusal`]), and of the memo that remembers results ([`AccessMemo`]). A
+//! principal has a right only if two sets contain it: the rights that roles grant (`roles`), and the rights that the ACL or mode bits grant
+//! (`security_descriptor` to `mode_bits`). Exception: if the principal has a role that administers the datastore, the second set does not count. At
+//! the end, read the code of listings ([`see`]), and of the decision in words ([`judge`]).
 
 mod ask;
 mod view;

@@ -1,9 +1,10 @@
 //! The memos of this door contain:
 //!
-//! - The mask that an ACL grants to a principal. The key is the full input: the id of the ACL's bytes (`AclId`), and the id of everything in the
-//!   principal that an entry can match (`SetId`). The key needs no revision: if the groups of a principal change, the principal gets another `SetId`;
-//!   if the ACL of a file changes, the file gets another `AclId`.
-//! - The id of an ACL's bytes, and the ACL with this id. Ids are never used again: bytes that were forgotten get a new id.
+//! - The mask that an ACL grants to a principal. The key consists of the full input: the id of the ACL's bytes (`AclId`), and the id of all data of
+//!   the principal that an entry can match (`SetId`). The key needs no revision: if the groups of a principal change, the principal gets another
+//!   `SetId`; if the ACL of a file changes, the file gets another `AclId`.
+//! - The id of an ACL's bytes, and the ACL with this id. The same id is never assigned twice: if the memo forgot an ACL, the bytes of this ACL get a
+//!   new id.
 //! - The id of an object's ACL, by the state of the object. A change of the ACL changes the state.
 //! - For a set of objects, which of these objects a principal sees. The key contains the `SetId`, the states of the objects and the decision of the
 //!   roles. One lookup returns the results for all objects of the set.
@@ -92,7 +93,7 @@ impl Weigh for KnownApplication {
     }
 }
 
-/// The nodes on which roles let a principal in. All these nodes are below the node of a datastore.
+/// The nodes on which roles give a principal access. All these nodes are below the node of a datastore.
 pub(crate) struct Ends(pub(crate) Vec<String>);
 
 impl Weigh for Ends {

@@ -1,4 +1,4 @@
-//! The classes of HTTP methods. A role on an application permits one or more classes.
+//! The classes of HTTP methods. A role on an application permits the requests of one or more classes.
 
 use std::fmt;
 
@@ -77,8 +77,8 @@ impl Method {
     }
 
     /// Whether a request with this method and this value of the header `Depth` is also about everything below its path (RFC 4918 §9.1, §9.6.1,
-    /// §9.8.3, §9.9.2, §9.10.3). DELETE, COPY and MOVE count as such requests with any value. If the header is missing, requests with the other
-    /// methods that use `Depth` count as requests about the whole tree.
+    /// §9.8.3, §9.9.2, §9.10.3). DELETE, COPY and MOVE count as such requests with any value of the header. If the header is missing, requests with
+    /// the other methods that use `Depth` count as requests about the whole tree.
     pub fn recurses(&self, depth: Option<&[u8]>) -> bool {
         match self.name {
             "DELETE" | "COPY" | "MOVE" => true,

@@ -1,8 +1,8 @@
 //! The `security.nfs4acl_xdr` attribute, in the layout of Samba's `vfs_nfs4acl_xattr` (source3/modules/nfs41acl.x): XDR, words of 32 bits,
-//! big-endian. The attribute begins with the list's flags and the number of entries. Each entry consists of its type, its flags, a word that says
-//! whether the principal is a special one such as OWNER@, the rights, and the principal (RFC 8881 §6.2.1). All other principals are uids and gids.
-//! The attribute contains no owner and no group. The owner and group of the file count instead. So the functions that read and write a list need the
-//! owner and group of the file.
+//! big-endian. The attribute begins with the list's flags and the number of entries. Each entry consists of five parts: the type, the flags, a word,
+//! the rights, and the principal (RFC 8881 §6.2.1). The word says whether the principal is a special principal, such as OWNER@. All other principals
+//! are uids and gids. The attribute does not contain an owner or a group. Instead, the owner and group of the file count. So the functions that read
+//! and write a list need the owner and group of the file.
 //!
 //! An entry for OWNER@ is read as an entry for the owner's uid. But on a child that inherits an OWNER@ entry, the entry is for the owner of the
 //! child. So the inheritable part of an OWNER@ entry is read as an entry for CREATOR OWNER.
@@ -22,7 +22,7 @@ pub struct Owner {
 }
 
 const PROTECTED: u32 = 0x2;
-/// The flags of a list that exist: AUTO_INHERIT, PROTECTED and DEFAULTED.
+/// The flags that a list can have: AUTO_INHERIT, PROTECTED and DEFAULTED.
 const LIST_FLAGS: u32 = 0x7;
 const INHERITING: u8 = AceFlags::FILES | AceFlags::DIRECTORIES;
 /// The flags that have the same number in NFSv4 and in Windows.
@@ -160,7 +160,8 @@ fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
         (Sid::EVERYONE, _) => (1, EVERYONE, false),
         (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
         (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
-        // An inheritable entry for the uid of the file's owner is for this user, also on children. So the entry is not written as OWNER@.
+        // If children inherit an entry for the uid of the file's owner, the entry is also for this user on the children. So the entry is not written
+        // as OWNER@.
         (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
         (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
         (_, Some((is_group, id))) => (0, id, is_group),

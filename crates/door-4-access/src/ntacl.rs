@@ -118,8 +118,8 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
         // reads them as an empty list. This server reads such descriptors as Samba does, because an empty list grants less.
         (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
-        // The descriptor contains a list, but its flag says that there is no list. The ACL is refused, because one bit must not decide whether the
-        // list counts.
+        // The descriptor contains a list, but its flag says that there is no list. Such an ACL is refused, because a single bit must not decide
+        // whether the list counts.
         (false, Some(_)) => return bad("the ACL contains a list, but the flag DACL_PRESENT is not set"),
     };
     let is_protected = control & DACL_PROTECTED != 0;
@@ -164,10 +164,10 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
         0 => AceType::Allow,
         1 => AceType::Deny,
         2 | 3 => AceType::Audit,
-        // These types are mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
+        // Three types of entries: for a mandatory label, for a resource attribute, and for a policy id (MS-DTYP §2.4.4.1).
         0x11..=0x13 => return Ok(None),
-        // This server does not support the conditions of object and callback entries. The conditions determine whether an object or callback entry
-        // applies.
+        // Object entries and callback entries contain conditions, which determine whether such an entry applies. This server does not support these
+        // conditions.
         other => return bad(&format!("the ACL has an entry of the unsupported type {other}")),
     };
     let (sid, bytes) = read_sid(entry, 8)?;

@@ -1,5 +1,5 @@
 //! The decision of door 4: granted = (rights that the roles on the path grant) ∩ (rights that the file's ACL grants). Roles that administer the
-//! datastore skip the ACL. A target that may not be seen looks absent, even if other rights on it are granted.
+//! datastore skip the ACL. If the visitor may not see a target, the target looks absent, even if the visitor has other rights on the target.
 
 use crate::acl_inheritance::Creator;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
@@ -72,7 +72,7 @@ pub fn refuse_alike(
     }
 }
 
-/// Checks that the principal has any role in the datastore. If the principal has no role, the datastore looks absent in every request.
+/// Checks that the principal has at least one role in the datastore. If the principal has no role, the datastore looks absent in every request.
 ///
 /// # Errors
 /// [`Refusal::NoRole`] if the principal has no role, or [`Refusal::Facts`] if the stored facts cannot be read.
@@ -102,8 +102,8 @@ pub fn bound_to(
     View(view).project_of(datastore)
 }
 
-/// Whether all role assignments on a path are known. While the content of `acl.cfg` is not known, its roles grant nothing, but they do not count as
-/// removed.
+/// Whether all role assignments on a path are known. While the content of `acl.cfg` is not known, its roles grant no rights, but the roles do not
+/// count as removed.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -138,7 +138,7 @@ impl AccessCheck<'_> {
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = match self.granted(ask.path, ask.target) {
             Err(damaged @ Refusal::AclDamaged { .. }) => {
-                // The function does the same work as for a hidden target. So a damaged target is refused in the same time as a hidden target.
+                // For a damaged target, the function does the same work as for a hidden target. So both refusals take the same time.
                 std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
                 return Err(damaged);
             }
@@ -153,7 +153,8 @@ impl AccessCheck<'_> {
             Wanted::Passing => AccessMask::TRAVERSE,
         };
         let visible = granted.covers(self.visible);
-        // A visitor who may not see a directory can have the right to add entries to it or to traverse it. So a directory can be a drop box.
+        // A visitor who may not see a directory can have the right to add entries to the directory or to traverse the directory. So a directory can
+        // be a drop box.
         let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);

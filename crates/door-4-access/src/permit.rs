@@ -31,8 +31,8 @@ impl AdminPermit {
         &self.who
     }
 
-    /// Whether changes with this permit count as the changes of an administrator or of a user. They count as the changes of a user if the call needs
-    /// no privileges, or if it is about the user's own record and no role grants the privileges.
+    /// Whether changes with this permit count as the changes of an administrator or of a user. They count as the changes of a user in two cases: the
+    /// call needs no privileges, or the call is about the user's own record and no role grants the privileges.
     pub fn requester(&self) -> Requester {
         self.requester
     }
@@ -49,7 +49,7 @@ pub struct ApplicationPermit {
 }
 
 impl ApplicationPermit {
-    /// The datastore, if the request reads a file of a datastore. In that case the request is permitted only if doors 3 and 4 also permit reading
+    /// The datastore, if the request reads a file of a datastore. In that case, the request is permitted only if doors 3 and 4 also permit reading
     /// this file.
     pub fn datastore(&self) -> Option<&DatastoreName> {
         self.datastore.as_ref()
@@ -60,7 +60,8 @@ impl ApplicationPermit {
         self.signed_for.as_ref()
     }
 
-    /// The visitor's roles on the path; empty if there is no visitor. If everybody may make the request, the roles of a visitor can be empty, too.
+    /// The visitor's roles on the path; empty if there is no visitor. If everybody may make the request, the list of roles can be empty although
+    /// there is a visitor.
     pub fn into_roles(self) -> Vec<Role> {
         self.roles
     }
@@ -85,8 +86,8 @@ pub struct ApiPermit {
     /// The alternative of the rule that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
-    /// The rule that permitted the call. The rule, and the domain, the project and the user (`other`) that the call is about, are stored, because
-    /// door 4 may have to judge the call again.
+    /// The rule that permitted the call. The permit stores the rule, and the domain, the project and the user (`other`) that the call is about,
+    /// because door 4 may have to judge the call again.
     pub(crate) rule: &'static Rule,
     pub(crate) domain: Option<DomainId>,
     pub(crate) project: Option<ProjectId>,
@@ -136,9 +137,9 @@ impl ApiPermit {
 /// The caller who requested the propagation of ACLs.
 #[derive(Clone, Copy, Debug)]
 pub enum PropagationBy<'p> {
-    /// A user who moves the object and has this permit for the object. Moving gives this user no new right: a user who may read and delete the
-    /// object, and may create an object at the new path, could also copy the object. The copy would inherit the same entries from its new directory.
-    /// A user who may not read an object must not get the right to read the object by moving it.
+    /// A user who moves the object and has this permit for the object. Moving the object does not give this user a new right. The reason: a user who
+    /// may read and delete the object, and may create an object at the new path, could also copy the object. The copy would inherit the same entries
+    /// from its new directory. A user who may not read an object must not get the right to read the object by moving it.
     Mover(&'p AccessPermit),
     /// The operator of the machine, who runs a command. The file system decides whether the operator's process may change the object.
     Operator(ObjectId),

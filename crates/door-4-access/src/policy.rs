@@ -71,12 +71,12 @@ impl Who {
 pub struct Rule {
     /// The name of the rule in Keystone, without `identity:`.
     pub name: &'static str,
-    /// The alternatives of the rule. The first alternative that permits the call also determines how many resources the session sees. So alternatives
-    /// that see more resources come first.
+    /// The alternatives of the rule. The first alternative that permits the call also determines how many resources the session sees. So an
+    /// alternative with which a session sees more resources comes before an alternative with which a session sees fewer resources.
     pub who: &'static [Who],
     /// The kind of call. The kind decides whether a lent credential may make the call.
     pub lending: Lending,
-    /// The scopes of the sessions that can use the rule. All other sessions are refused, also sessions with the role `admin`.
+    /// The scopes of the sessions that can use the rule. All other sessions are refused, even sessions with the role `admin`.
     pub scopes: ScopeTypes,
     /// The sessions that learn that a record does not exist, although the rule refuses these sessions. In calls for which Keystone looks up the
     /// record before it judges the session, Keystone also tells these sessions that the record does not exist. All other refused sessions get the
@@ -87,10 +87,10 @@ pub struct Rule {
 /// The sessions that may know whether a record of a kind exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownTo {
-    /// The sessions that may read every record of the kind, by the rule with this name. By reading, these sessions can learn anyway that a record
-    /// does not exist.
+    /// The sessions that may read every record of the kind, by the rule with this name. These sessions can also learn that a record does not exist
+    /// when they try to read the record.
     Readers(&'static str),
-    /// Every session: the ids of roles and domains are in the tokens and rules of all services of a cloud, and are no secret.
+    /// Every session. The ids of roles and domains are not secret, because they are in the tokens and rules of all services of a cloud.
     Everybody,
 }
 
@@ -101,8 +101,9 @@ pub enum ScopeTypes {
     ProjectOrSystem,
     /// A project only.
     Project,
-    /// Any scope. As in Keystone, the role `admin` on a domain is not limited to the domain in these rules. The reason: such an administrator can
-    /// assign `admin` on any project, and so has the power of an administrator of the cloud. The role `manager` is limited to the domain.
+    /// Any scope. As in Keystone, the role `admin` on a domain is not limited to the domain in these rules. The reason: a session with the role
+    /// `admin` on a domain can assign `admin` on any project. So it already has the power of an administrator of the cloud. The role `manager` is
+    /// limited to the domain.
     Any,
 }
 
@@ -117,22 +118,23 @@ impl ScopeTypes {
 }
 
 impl Rule {
-    /// Returns the same rule, but sessions for a domain can use it, too.
+    /// Returns the same rule, with one difference: sessions for a domain can also use the rule.
     const fn in_domain(self) -> Rule {
         Rule { scopes: ScopeTypes::Any, ..self }
     }
 
-    /// Returns the same rule, but only sessions for a project can use it.
+    /// Returns the same rule, with one difference: only sessions for a project can use the rule.
     const fn in_project(self) -> Rule {
         Rule { scopes: ScopeTypes::Project, ..self }
     }
 
-    /// Returns the same rule, but sessions that may read every record of the kind by `rule` learn if the record does not exist.
+    /// Returns the same rule, with one difference: if a record does not exist, the sessions that may read every record of the kind by `rule` learn
+    /// this.
     const fn seen_by(self, rule: &'static str) -> Rule {
         Rule { known_to: Some(KnownTo::Readers(rule)), ..self }
     }
 
-    /// Returns the same rule, but every session learns if the record does not exist.
+    /// Returns the same rule, with one difference: if a record does not exist, every session learns this.
     const fn told(self) -> Rule {
         Rule { known_to: Some(KnownTo::Everybody), ..self }
     }
@@ -330,7 +332,8 @@ pub static POLICY: &[Rule] = &[
     manages("remove_endpoint_from_project", ADMIN),
     reads("get_identity_provider", READS),
     reads("list_identity_providers", READS),
-    // Identity providers, their protocols and mappings decide from which provider users come. So these records count as part of the accounts.
+    // The records of identity providers, protocols and mappings decide from which provider users come. So these records count as part of the
+    // accounts.
     people("create_identity_provider", ADMIN),
     people("update_identity_provider", ADMIN),
     people("delete_identity_provider", ADMIN),
@@ -368,7 +371,7 @@ pub static POLICY: &[Rule] = &[
     people("create_consumer", ADMIN),
     people("update_consumer", ADMIN),
     people("delete_consumer", ADMIN),
-    // Keystone refuses every delegated credential in these calls, also in the calls that read.
+    // In the next four calls, Keystone refuses every delegated credential. This includes the two calls that only read.
     people("authorize_request_token", ADMIN),
     people("list_access_tokens", ADMIN),
     people("get_access_token", ADMIN),

@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// A SID out of a small set, because then the entries of the test match often.
+    /// A SID from a small set, so that the entries of the test often match.
     fn any_sid() -> impl Strategy<Value = Sid> {
         prop_oneof![
             (0u32..6).prop_map(|n| Sid::of_store([1, 2, 3], 1000 + n)),
@@ -313,7 +313,8 @@ mod tests {
             let principal = principal(sids);
             let before = granted(&descriptor, &principal);
             let Some(entries) = descriptor.dacl.clone() else { return Ok(()) };
-            // An entry for OWNER RIGHTS also ends the rights that an owner has without an entry. So the test uses an entry for everyone instead.
+            // If an ACL has an entry for OWNER RIGHTS, the owner no longer has the rights that an owner has without an entry. So the test uses an
+            // entry for everyone instead.
             let deny = if deny.sid == Sid::OWNER_RIGHTS { Ace { sid: Sid::EVERYONE, ..deny } } else { deny };
             let mut denied = entries.clone();
             denied.insert(at.index(denied.len() + 1), Ace { kind: AceType::Deny, ..deny });

@@ -67,7 +67,7 @@ pub enum Refusal {
     /// No application has the host or the name in the request, or the host belongs to another application than the application for which the proxy
     /// asks.
     #[error(
-        "no application has the host or name `{0}`, or the host belongs to another application than `X-Enfilade-Application` names"
+        "no application has the host or name `{0}`, or the host belongs to another application than the one in `X-Enfilade-Application`"
     )]
     NoApplication(String),
     /// The application does not accept credentials of this kind.
@@ -116,7 +116,7 @@ pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
     RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why: set the uid of the user (`enfilade user set --uid`), or change the ACL of the directory"),
     RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
-    RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or the host belongs to another application than `X-Enfilade-Application` names", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
+    RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or the host belongs to another application than the one in `X-Enfilade-Application`", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
     RefusalRow::new("AC11", Fault::Client, "the application does not accept a credential of this kind", "use another kind of credential, or change `--accept` of the application"),
     RefusalRow::new("AC12", Fault::Client, "the user has no role that permits this request to the application", "`enfilade explain USER --url 'METHOD URL'` shows the roles, and a command that gives the right"),
     RefusalRow::new("AC13", Fault::Client, "the path of the application is not public, and the request has no credential", "send a credential"),

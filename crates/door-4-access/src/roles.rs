@@ -24,7 +24,8 @@ pub(crate) struct Resolved {
     pub(crate) of_token: Option<Box<Resolved>>,
     /// The roles on the project, if the session is for a project. These roles replace the roles on paths.
     pub(crate) of_project: Vec<String>,
-    /// For a guest of a link: the only rights that the guest can have on the path. An ACL that the owner's roles skip is skipped for the guest, too.
+    /// For a guest of a link: the only rights that the guest can have on the path. If the owner's roles skip an ACL, the ACL is also skipped for the
+    /// guest.
     pub(crate) only: Option<AccessMask>,
 }
 
@@ -184,7 +185,7 @@ pub fn least_role_on_project(missing: AccessMask, kind: NodeKind) -> &'static st
     OF_PROJECT.into_iter().find(grants).map_or("admin", |(name, _)| name)
 }
 
-/// The names to which NoAccess is assigned on this node itself: the user, the token, or both. No other role on the node gives a right to such a user
+/// The names to which NoAccess is assigned on exactly this node: the user, the token, or both. Other roles on this node give no rights to such a user
 /// or token.
 pub(crate) fn barred(
     view: &View<'_>,
@@ -268,7 +269,7 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
-/// Whether this assignment is from `acl.cfg`, and its present content in the file is not known.
+/// Whether two conditions hold: this assignment is from `acl.cfg`, and its present content in the file is not known.
 pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
     let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
     matches!(key.who, Who::Named(_)) && refuses
@@ -405,8 +406,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles let this principal in, in the order of their paths. Returns at most `most` nodes. A node below
-/// another returned node is left out.
+/// The nodes strictly below a path on which roles give this principal access, in the order of their paths. Returns at most `most` nodes. A node that
+/// is below a returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -142,7 +142,7 @@ pub fn from_sddl(text: &str) -> Result<SecurityDescriptor, String> {
     }
 }
 
-/// Where the next part begins: at a letter and a colon outside of brackets. Neither SIDs nor flags contain a letter and a colon.
+/// Where the next part begins: at a letter and a colon outside of brackets. Neither SIDs nor flags contain a colon.
 fn next_part(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut depth = 0_usize;

@@ -1,6 +1,6 @@
-//! The result of the decision whether a listing shows an entry.
+//! Whether a listing shows an entry.
 
-/// The result of the decision whether a listing shows an entry.
+/// Whether a listing shows an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// The visitor may see the entry.

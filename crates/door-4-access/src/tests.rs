@@ -38,7 +38,7 @@ const LOCAL: DomainId = DomainId::from_bytes([5; 16]);
 pub(crate) struct Facts {
     at: At,
     records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
-    /// How often the records were scanned.
+    /// How many times the records were scanned.
     searches: Cell<u64>,
 }
 

@@ -17,16 +17,16 @@ const ENDS_MAX: usize = 1_000;
 /// The objects to which ways lead from a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The paths on which roles let the principal in, in the order of the paths. If one of these paths is below another of these paths, only the
+    /// The paths on which roles give the principal access, in the order of the paths. If one of these paths is below another of these paths, only the
     /// upper path is in the list.
     pub ends: Vec<StorePath>,
-    /// Whether roles let the principal in on further paths below the directory, which `ends` does not contain.
+    /// Whether there are further paths below the directory on which roles give the principal access, but which `ends` does not contain.
     pub is_cut: bool,
 }
 
-/// Whether there can be ways from a directory. There are no ways if a role makes the directory itself visible. There are no ways either if the
-/// datastore checks traverse, because then a principal without a role on the directory can reach nothing below it. The check takes the time of a few
-/// lookups in the memo.
+/// Whether there can be ways from a directory. There are no ways if a role makes the directory itself visible. If the datastore checks traverse,
+/// there are also no ways, because a principal without a role on the directory cannot reach anything below the directory. The check takes the time of
+/// a few lookups in the memo.
 ///
 /// # Errors
 /// [`Refusal::Facts`] if the stored facts cannot be read.

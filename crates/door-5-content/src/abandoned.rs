@@ -17,8 +17,8 @@ use rustix::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The age, in seconds since the last change, at which an object on a network file system counts as abandoned. On such a file system, this machine
-/// possibly does not see the locks of other machines.
+/// The age, in seconds since the last change, at which an object on a network file system counts as abandoned. On such a file system, it is possible
+/// that this machine does not see the locks of other machines.
 const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
@@ -53,14 +53,14 @@ impl Root {
 pub(crate) struct Cleared {
     /// How many abandoned files and directories were removed.
     pub(crate) removed: u64,
-    /// Whether a running process is possibly writing into the directory. This is so if the directory contains an object that has a reserved name and
-    /// does not count as abandoned.
+    /// Whether a running process may be writing into the directory. This is so if the directory contains an object that has a reserved name and does
+    /// not count as abandoned.
     pub(crate) is_in_use: bool,
 }
 
 /// Removes the abandoned files and directories in a directory.
 pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
-    // If this machine cannot see the locks of other machines, any object is possibly in use. In this case, this function removes no object.
+    // If this machine cannot see the locks of other machines, any object may be in use. In this case, this function removes no object.
     let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
     let cursor = reopened(directory)?;
     clear_directory(cursor.as_fd(), before, |_| {})
@@ -90,8 +90,8 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Removes a file or directory with a reserved name from the items of a user (`items.rs`), if it is abandoned. `now` is in seconds since the epoch.
-/// Returns whether it was abandoned.
+/// Removes a file or directory with a reserved name from the items of a user (`items.rs`), if the file or directory is abandoned. `now` is in seconds
+/// since the epoch. Returns whether the file or directory was abandoned.
 pub(crate) fn remove_if_abandoned(
     directory: BorrowedFd<'_>,
     name: &str,
@@ -154,7 +154,7 @@ pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a path on this machine leads to a file or directory that an upload or a copy left behind when its process ended.
+/// Whether a path on this machine leads to an abandoned file or directory: the rest of an upload or copy of a process that has ended.
 pub fn is_abandoned(path: &Path) -> bool {
     let has_reserved_name = path.file_name().and_then(|name| name.to_str()).is_some_and(reserved);
     let flags = NODE_FLAGS | OFlags::NOFOLLOW;

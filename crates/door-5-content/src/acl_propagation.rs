@@ -1,4 +1,4 @@
-//! Propagates ACLs through a tree: for `acl set --recursive`, and for MOVE in a datastore with `--moves inherit`.
+//! Propagates ACLs through a tree: for the command `acl set --recursive`, and for MOVE in a datastore with the option `--moves inherit`.
 //!
 //! Each object keeps its explicit entries. Its inherited entries are replaced by the entries that the object now inherits from its directory
 //! (`door-4-access/src/acl_inheritance.rs`). A protected object and everything beneath it keep their ACLs. If the caller may not change an object, or
@@ -38,7 +38,7 @@ pub trait Propagator<P> {
 pub enum Outcome<E> {
     /// The ACL of the object was changed, or would be changed if this were not a dry run.
     Changed,
-    /// The object already had the new ACL. Or a user moved the object, it has no ACL, and it inherits no entry.
+    /// The ACL did not change: the object already had the new ACL, or a user moved an object that has no ACL and inherits no entry.
     Same,
     /// The object is protected from inheritance.
     Protected,

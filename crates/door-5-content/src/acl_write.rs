@@ -68,7 +68,7 @@ pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     store(&file, &SecurityDescriptor::default().to_ntacl().ok()?).ok()
 }
 
-/// Whether dead properties that leave no space for an ACL stay or are removed.
+/// Dead properties can leave no space for an ACL. This type says whether they stay or are removed in that case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Properties {
     Stay,
@@ -175,7 +175,7 @@ pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result
 /// The advice for a server that may not write the ACL attribute of Samba.
 pub(crate) const NEEDED: &str = "set `[privileges] helper`, or give the process CAP_SYS_ADMIN";
 
-/// The refusal for an ACL that was not stored: the reason, and advice for the operator.
+/// The refusal for an ACL that was not stored. It contains the reason, and advice for the operator.
 fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
     let why = match errno {
         // The kernel returns ENOSPC in two cases: if the disk is full, and if the attributes of one file take too much space.

@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
 
-/// How often `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
+/// How many times `openat2` is called again after `EAGAIN`. Before each new call, other threads may run.
 const TRIES_MAX: usize = 32;
 
 /// The flags for opening a node: the call does not wait for the writer of a pipe, and a terminal does not become the controlling terminal.
@@ -23,7 +23,7 @@ pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) 
     openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }
 
-/// Opens `path` beneath `directory`, through no link and no mount.
+/// Opens `path` beneath `directory`. Links and mounts on the path are refused.
 pub(crate) fn open_beneath(
     directory: impl AsFd,
     path: impl Arg + Copy,

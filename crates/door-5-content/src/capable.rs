@@ -41,7 +41,7 @@ fn or_helper(node: &Node, can_help: bool, done: io::Result<()>, request: &Reques
         (Err(Errno::PERM), Some(directory), Some(_)) if can_help => {
             let asked = client::ask_below(directory.as_fd(), node.mount(), request, node.fd());
             asked.map_err(|why| match why {
-                // The helper does not have the capability either, so the helper cannot do the operation.
+                // The helper cannot do the operation, because it does not have the capability.
                 Errno::PERM => Errno::NOTCONN,
                 why if client::is_unreachable(why) => Errno::NOTCONN,
                 why => why,

@@ -11,10 +11,10 @@ use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check.
-/// `judge` runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its
-/// path. `still_there` is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory is removed
-/// again. Exception: if it is no longer empty, it stays, and the call succeeds.
+/// Makes a directory with this name, ACL and owner. The directory is never visible without its ACL and owner. `judge` is the caller's last check; it
+/// runs under the mutex for name changes, before the directory gets its name. `still_there` checks that the parent directory is still at its path.
+/// `still_there` is called under the same mutex, after the new directory got its name. If `still_there` refuses, the new directory is removed again.
+/// Exception: if the new directory is no longer empty, it stays, and the call succeeds.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be stored, and the refusals of `judge` and

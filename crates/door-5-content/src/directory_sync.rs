@@ -44,8 +44,8 @@ impl DirectorySyncs {
         let syncs = Arc::clone(locked(&self.now).entry(directory).or_default());
         let result = self.share(&syncs, fsync);
         let mut all = locked(&self.now);
-        // If there are only two references, the map has one, and this function has the other: no other thread uses this value. No other thread can
-        // take a reference now, because the map is locked.
+        // If there are only two references, one is in the map, and the other is in this function. So no other thread uses this value. No other thread
+        // can take a reference now, because the map is locked.
         if Arc::strong_count(&syncs) == 2 {
             all.remove(&directory);
         }

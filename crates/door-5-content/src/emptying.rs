@@ -1,4 +1,4 @@
-//! Removes everything in a directory, also the entries that are never served.
+//! Removes everything in a directory, including the entries that are never served.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::names::each_entry;
@@ -8,7 +8,7 @@ use rustix::io::{self, Errno};
 use std::ffi::CString;
 use std::ops::ControlFlow;
 
-/// A directory that is being emptied, the entries that are still in this directory, and the name of this directory in the directory above.
+/// A directory that is being emptied. Also contains the remaining entries of this directory, and the name of this directory in its parent directory.
 struct Level {
     directory: OwnedFd,
     entries: Vec<(CString, FileType)>,
@@ -20,7 +20,8 @@ pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
     empty_while(top, &|| true)
 }
 
-/// Like [`empty`], but ends with [`Errno::CANCELED`] when `keep_going` returns false. `keep_going` is called before each entry.
+/// Like [`empty`], but stops when `keep_going` returns false, and then returns the error [`Errno::CANCELED`]. `keep_going` is called before each
+/// entry.
 pub(crate) fn empty_while(top: BorrowedFd<'_>, keep_going: &dyn Fn() -> bool) -> io::Result<()> {
     let mut levels = vec![level(top, c".".to_owned())?];
     while let Some(Level { directory, entries, .. }) = levels.last_mut() {

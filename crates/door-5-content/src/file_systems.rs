@@ -16,7 +16,7 @@ pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
 /// Further local file systems: tmpfs and overlayfs. Only processes of this machine can lock files on these file systems.
 const LOCKING: [u32; 2] = [0x0102_1994, 0x794c_7630];
 
-/// Whether a directory is on a file system that only this machine uses. Then this machine sees all locks on the file system.
+/// Whether a directory is on a file system that only this machine uses. On such a file system, this machine sees all locks.
 pub(crate) fn is_local(directory: BorrowedFd<'_>) -> bool {
     fstatfs(directory).is_ok_and(|found| {
         let kind = found.f_type as u32;

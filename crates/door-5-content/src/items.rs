@@ -1,5 +1,5 @@
-//! Items that the server keeps for users in a directory of its own, in the root of a datastore: the trash (`trash.rs`) and unfinished uploads
-//! (`kept_upload.rs`). No request can contain the name of such a directory.
+//! Items that the server keeps for users: items of the trash (`trash.rs`), and unfinished uploads (`kept_upload.rs`). For each kind of item, the
+//! server makes a directory in the root of a datastore. No request can contain the name of such a directory.
 //!
 //! ```text
 //! .enfilade-KIND / USER / TIME and a random number / record   what the item is
@@ -29,13 +29,13 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 const RECORD: &str = "record";
-/// The longest record, in bytes: a path, a name of a user and a token, and some numbers.
+/// The maximum size of a record, in bytes. This is enough for a path, the name of a user or token, and some numbers.
 const RECORD_BYTES_MAX: u64 = PATH_BYTES_MAX as u64 + 1024;
 /// The maximum number of items of one user that one run of [`expire`] removes. The leftovers of interrupted removals count, too. The ids and names of
-/// so many items and leftovers take less than 1 MiB of memory.
+/// this many items and leftovers take less than 1 MiB of memory.
 const EXPIRED_AT_ONCE: usize = 10_000;
 
-/// The id of an item. The order of ids is the order of the seconds in which the items were made. Items of the same second are in no particular order.
+/// The id of an item. Ids are ordered by the second in which the items were made. Items of the same second are in no particular order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemId {
     /// When the item was made, in seconds since the epoch.
@@ -93,8 +93,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes the directory of a new item, with its record, and syncs both. `top` is the name of the directory for items of this kind. `fill` adds
-    /// further files before the directory gets its name.
+    /// Makes the directory of a new item, and writes the record of the item into this directory. Syncs the directory and the record. `top` is the
+    /// name of the directory for items of this kind. `fill` adds further files before the directory gets its name.
     pub(crate) fn make(
         (root, top): (&Root, &str),
         (user, seconds): (UserId, i64),
@@ -107,7 +107,7 @@ impl Place {
         refuse_foreign((&all, top), &directory)?;
         let filled = write_record(&directory, record).and_then(|()| fill(&directory));
         if let Err(why) = filled.and_then(|()| directory.sync()) {
-            // The directory has a reserved name. So it is removed later as an abandoned object, if it cannot be removed now.
+            // If the directory cannot be removed now, it is removed later as an abandoned object, because it has a reserved name.
             let _ = empty_while(directory.fd(), &|| true);
             return Err(why);
         }
@@ -148,7 +148,8 @@ impl Place {
         self.of_user.still_is(&self.id.name(), &self.directory)
     }
 
-    /// Removes the record and the directory of an item. The caller has already moved the object out of the directory, or never moved it in.
+    /// Removes the record and the directory of an item. The object of the item must not be in the directory: the caller has already moved the object
+    /// out, or has never moved it in.
     pub(crate) fn forget(&self) -> Result<(), Refusal> {
         let name = self.id.name();
         let refuse = |errno| Refusal::io(errno, "removing the item", &name);
@@ -161,8 +162,8 @@ impl Place {
         self.of_user.sync()
     }
 
-    /// Removes an item with everything in it. The item loses its name at once. The removal of its members ends when `keep_going` returns false. The
-    /// remaining members then have a directory with a reserved name, and are removed later. `keep_going` is called before each member.
+    /// Removes an item with everything in it. The item loses its name at once. The removal of its members stops when `keep_going` returns false. The
+    /// remaining members are then in a directory with a reserved name, and are removed later. `keep_going` is called before each member.
     pub(crate) fn remove(&self, keep_going: &dyn Fn() -> bool) -> Result<(), Refusal> {
         let name = self.id.name();
         lock(&self.directory);
@@ -193,8 +194,9 @@ fn write_record(directory: &Node, record: &[u8]) -> Result<(), Refusal> {
     written.map_err(|why| refuse(Errno::from_io_error(&why).unwrap_or(Errno::IO)))
 }
 
-/// The ids of the items of a user, or of all users. At most `most` ids are returned, in the order from the newest to the oldest; the second value
-/// says whether there are more items. If there are more, the returned ids are the first that the file system listed, and not the newest.
+/// The ids of the items of a user, or of all users. At most `most` ids are returned, in the order from the newest to the oldest; the second returned
+/// value says whether there are more items. If there are more items, the returned ids are those that the file system listed first, and not the newest
+/// ids.
 pub(crate) fn ids(
     (root, top): (&Root, &str),
     user: Option<UserId>,
@@ -222,8 +224,8 @@ pub(crate) fn ids(
     Ok((ids, is_cut))
 }
 
-/// Removes the items that were made before `before` (seconds since the epoch), and what interrupted removals left behind. `now` is the present time
-/// in seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
+/// Removes the items that were made before `before` (seconds since the epoch), and the leftovers of interrupted removals. `now` is the present time
+/// in seconds. Stops when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
 pub(crate) fn expire(
     (root, top): (&Root, &str),
     (before, now): (u64, i64),
@@ -240,7 +242,7 @@ pub(crate) fn expire(
                 None if reserved(name) => rests.push(name.to_owned()),
                 Some(_) | None => {}
             }
-            // At most `EXPIRED_AT_ONCE` names of a large directory are kept in memory. The next run removes further items.
+            // If a directory is large, at most `EXPIRED_AT_ONCE` of its names are kept in memory. The next run removes further items.
             let is_enough = old.len() + rests.len() >= EXPIRED_AT_ONCE;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -17,14 +17,14 @@ use rustix::io::{self, Errno};
 
 /// The name of the file in the directory of an item.
 const DATA: &str = "data";
-/// The first byte of a record. Another layout gets another number.
+/// The first byte of a record: the number of the record's layout. Each layout has its own number.
 const RECORD_LAYOUT: u8 = 1;
 
-/// What the record of an unfinished upload says. If a browser sends the same file to the same path again, the record is the same. So the server finds
-/// the unfinished upload, and the browser continues this upload.
+/// The content of the record of an unfinished upload. If a browser sends the same file to the same path again, the record is the same. So the server
+/// finds the unfinished upload, and the browser continues this upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadRecord {
-    /// The path that the file gets.
+    /// The path of the complete file.
     pub path: StorePath,
     /// The size of the whole file, in bytes.
     pub bytes: u64,
@@ -100,7 +100,8 @@ impl KeptUpload {
 }
 
 impl Upload {
-    /// Replaces the bytes that were written to this upload by the bytes of an unfinished upload. The file gets the ACL and the owner of this upload.
+    /// Discards the bytes that were written to this upload, and uses the bytes of an unfinished upload instead. The file gets the ACL and the owner
+    /// of this upload.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when the ACL cannot be stored; [`Refusal::ChangedMeanwhile`] when the unfinished upload was removed.
@@ -130,7 +131,7 @@ impl Root {
         Ok(made?.id)
     }
 
-    /// Opens an unfinished upload. At most one request works on an upload.
+    /// Opens an unfinished upload. At any time, at most one request works on an upload.
     ///
     /// # Refuses
     /// [`Refusal::Absent`] when there is no such upload, [`Refusal::Uploading`] when another request works on it.
@@ -158,7 +159,7 @@ impl Root {
         Ok(items::ids((self, UPLOADS), Some(user), most)?.0)
     }
 
-    /// Removes the unfinished uploads that began before `before`, as [`Root::expire_trash`] removes items of the trash.
+    /// Removes the unfinished uploads that began before `before`. Works like [`Root::expire_trash`], which removes items of the trash.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory of unfinished uploads cannot be read.
@@ -170,7 +171,7 @@ impl Root {
         items::expire((self, UPLOADS), (before, now), keep_going)
     }
 
-    /// The received bytes of all unfinished uploads, which count in the quota.
+    /// The number of received bytes of all unfinished uploads. The quota limits these bytes, too.
     pub(crate) fn kept_bytes(&self) -> Result<u64, Refusal> {
         let (ids, _) = items::ids((self, UPLOADS), None, usize::MAX)?;
         let mut bytes = 0_u64;

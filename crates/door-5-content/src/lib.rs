@@ -1,12 +1,12 @@
-//! Door 5 reads and writes the files of datastores. For a client it acts only with a permit of door 4. Some functions for the operator's commands and
-//! for tasks of the server itself need no permit, such as [`set_acl_as_operator`].
+//! Door 5 reads and writes the files of datastores. When door 5 acts for a client, it needs a permit of door 4. Some functions are for the operator's
+//! commands and for tasks of the server itself, such as [`set_acl_as_operator`]. These functions need no permit.
 //!
 //! Unlike the crates of the other doors, this crate has no `ask.rs` and no `open.rs`, because it decides nothing. A caller passes a permit of door 4,
 //! and this crate acts on the descriptor for which that permit was granted (invariant S5). Every function that gets a permit first checks that the
 //! permit covers the object of the descriptor. If the permit does not cover the object, the caller has a bug, and the function does nothing.
 //!
-//! Every function of this crate can wait for the disk, except if the caller passes [`CachedOnly`]. So the passage (the crate that calls the doors)
-//! does not call these functions on the threads of asynchronous tasks. Door 5 never follows a link, a `..` or a mount beneath a datastore's root.
+//! Every function of this crate may wait for the disk, unless the caller passes [`CachedOnly`]. So the passage (the crate that calls the doors) does
+//! not call these functions on the threads of asynchronous tasks. Door 5 never follows a link, a `..` or a mount beneath a datastore's root.
 //!
 //! The calls for a request, in order: [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].

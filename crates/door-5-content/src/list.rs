@@ -1,4 +1,4 @@
-//! Lists a directory in batches. The used memory does not grow with the directory.
+//! Lists a directory in batches. The memory that a listing uses does not grow with the size of the directory.
 
 use crate::acl_read::stored_by_name;
 use crate::attributes::USUAL_BYTES;
@@ -56,7 +56,7 @@ pub fn list(permit: &AccessPermit, node: &Node) -> Result<Listing, Refusal> {
     listing(node)
 }
 
-/// [`list`] without the check of the permit.
+/// Does the same as [`list`], but does not check the permit.
 pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
@@ -73,9 +73,9 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 
 impl Listing {
     /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
-    /// of door 4 possibly contains the rights for the entry's `Version` already. Links, special files, mounts and names that no request can contain
-    /// are left out. Entries that were removed after their names were read are left out, too. Exception: an entry without metadata is possibly a
-    /// mount, or was possibly removed. In both cases, [`Listing::describe`] returns false.
+    /// of door 4 may already contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are
+    /// left out. Entries that were removed after their names were read are left out, too. Exception: if an entry is returned without metadata, it may
+    /// be a mount, or it may have been removed. In both cases, [`Listing::describe`] returns false.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.
@@ -114,7 +114,7 @@ impl Listing {
         at: LookedAt<'_>,
     ) -> Result<Option<Rank>, Refusal> {
         self.reading = Reading::begin();
-        // All names are read after this point, so a change that is reported after this point is noticed for every name.
+        // All names are read after this point. So if the kernel reports a change of an entry after this point, the listing notices the change.
         self.note_events(at);
         let mut first = FirstNames::new(at_most, after);
         while !self.reading.is_over() {
@@ -178,13 +178,13 @@ impl Listing {
         Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
-    /// Reads ACLs by name, for entries without metadata. To open the entries would take twice as long as to read the ACLs by name. If no change of an
+    /// Reads ACLs by name, for entries without metadata. Opening the entries would take twice as long as reading the ACLs by name. If no change of an
     /// entry was reported, its name still leads to the object that was listed. If a change was reported, the ACL of the entry stays unread. An entry
     /// without an ACL stays unread, too, because its mode is not known.
     pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
         let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
         let acls = self.directory.acls();
-        // An nfs4 ACL is judged together with the file's owner, which was not read.
+        // Door 4 judges an nfs4 ACL together with the owner of the file, and the owner was not read.
         if acls != AclDialect::Ntacl || !watch.reports_mounts() {
             return;
         }
@@ -223,7 +223,8 @@ impl Listing {
         entry.meta.is_some()
     }
 
-    /// The present entry and its ACL, both read from one descriptor. `None` if the name no longer leads to a file or directory that can be served.
+    /// The present metadata of the entry, and its ACL. Both are read from one descriptor. `None` if the name no longer leads to a file or directory
+    /// that can be served.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.
@@ -301,7 +302,7 @@ impl Listing {
         Ok(self.given == self.names.len())
     }
 
-    /// Notes the number of the last event before names are read.
+    /// Notes the number of the last event. The caller reads the names afterwards.
     fn note_events(&mut self, at: LookedAt<'_>) {
         let Some(watch) = at.watch else { return };
         let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));
@@ -384,7 +385,7 @@ fn served(found: &Statx) -> Option<Meta> {
     Meta::of(found).filter(|_| !is_mount)
 }
 
-/// Whether no name was read from the kernel until now.
+/// Whether no name was read from the kernel so far.
 #[cfg(test)]
 pub(crate) fn is_from_memory(listing: &Listing) -> bool {
     listing.reading.is_at_its_beginning()
@@ -401,7 +402,7 @@ pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, _| name != b"lost+found")
 }
 
-/// Whether `is_one` is true of any entry of a directory.
+/// Whether `is_one` returns true for at least one entry of a directory.
 pub(crate) fn any_entry(
     node: &Node,
     mut is_one: impl FnMut(&[u8], FileType) -> bool,

@@ -139,7 +139,7 @@ pub struct LockAsk {
 /// The part of a path that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touches {
-    /// The content of the resource. The name of the resource stays.
+    /// The content of the resource. The name of the resource stays the same.
     Content,
     /// The entry in the directory: the operation makes, removes or replaces the entry.
     Entry,
@@ -457,8 +457,8 @@ fn self_and_above(path: &StorePath) -> Vec<StorePath> {
     all
 }
 
-/// Looks up locks by their keys. The kind `AT` finds the locks on a path, and the kind `BENEATH` finds the locks beneath the path. Leaves out expired
-/// locks. The result can contain locks of another path with the same digest.
+/// Looks up locks by their keys. With the kind `AT`, finds the locks on a path. With the kind `BENEATH`, finds the locks beneath the path. Leaves out
+/// expired locks. The result can contain locks of another path with the same digest.
 fn locks(
     rows: &dyn LockRows,
     now: i64,

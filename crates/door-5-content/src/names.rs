@@ -2,7 +2,7 @@
 //!
 //! On some file systems every change of a directory (an entry is added, removed or renamed) sets the directory's time stamp. On these file systems
 //! the server remembers the names in a directory together with the directory's time stamp. The names are stored in the same portions in which the
-//! kernel returned them. While the time stamp stays the same, one `statx` replaces the reading of some 2,000 names.
+//! kernel returned them. While the time stamp stays the same, the server makes one call of `statx` instead of reading some 2,000 names.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
@@ -31,7 +31,7 @@ const SETTLED_SECONDS: i64 = 2;
 /// The clock, the watch and the memo of names that are used to examine entries. With the default value, no names are remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
-    /// How often the wall clock was set until now. A time stamp from before the clock was set cannot be compared with a later time stamp.
+    /// How many times the wall clock was set so far. A time stamp from before the clock was set cannot be compared with a later time stamp.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
@@ -138,8 +138,8 @@ impl std::fmt::Debug for NamesMemo {
 /// A directory being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// A second descriptor of the directory, which only this `Reading` uses, because every descriptor has its own position in the directory. `None`
-    /// until names are read.
+    /// A second descriptor of the directory. Only this `Reading` uses the second descriptor, so no other code changes its position in the directory.
+    /// `None` until names are read.
     cursor: Option<OwnedFd>,
     /// The present position of the descriptor.
     position: u64,
@@ -158,7 +158,7 @@ impl Reading {
         self.next.is_none()
     }
 
-    /// Whether nothing was read until now.
+    /// Whether nothing was read so far.
     #[cfg(test)]
     pub(crate) fn is_at_its_beginning(&self) -> bool {
         self.position == 0
@@ -170,7 +170,7 @@ impl Reading {
         memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
     }
 
-    /// The next names. If none of the entries that were read is ever served, the result is empty even before the end of the directory.
+    /// The next names. The result can be empty before the end of the directory, because entries that are never served are left out.
     pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = state(node, next, at);
@@ -250,8 +250,8 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
 }
 
 /// Whether a URL can contain a name on a disk. The name must be UTF-8 without backslashes and control characters, and must not be too long or begin
-/// with `.enfilade-`. Exception: the function returns true for `.`, `..` and the names that the server itself makes, because listings leave these out
-/// for other reasons.
+/// with `.enfilade-`. Exception: the function returns true for `.`, `..` and the names that the server itself makes, because listings leave out these
+/// names for other reasons.
 pub fn can_be_shown(name: &[u8]) -> bool {
     let is_own =
         |name: &str| matches!(name, "." | "..") || reserved(name) || [TRASH, UPLOADS].contains(&name);

@@ -115,8 +115,8 @@ fn push_hex(to: &mut String, number: u64) {
 }
 
 /// Scrambles an inode number with one step of the generator splitmix64. The state of the generator is the inode number. The function is one-to-one,
-/// so two inode numbers never have the same result. The validator contains the result, so that entity tags do not show inode numbers directly. This
-/// is no protection: the function can be inverted.
+/// so two inode numbers never have the same result. The validator contains the result, so that entity tags do not show inode numbers directly. But a
+/// client can compute the inode number from the result, because the function can be inverted.
 fn mixed(inode: u64) -> u64 {
     let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -137,7 +137,7 @@ impl Node {
         Ok(Node { meta, file, tree })
     }
 
-    /// A node with the same descriptor, and with the present metadata of the object, which this function reads.
+    /// Reads the present metadata of the object. Returns a node with the same descriptor and with this metadata.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the metadata cannot be read.

@@ -1,7 +1,7 @@
 //! Says whether a call may wait for a disk, for another machine, or for a thread that waits for a disk or another machine.
 
-/// Says whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait returns its result. A call that may not wait returns
-/// its result or [`Cached::WouldWait`].
+/// The trait of the types [`Blocking`] and [`CachedOnly`], which say whether a call may wait. A call that may wait returns its result. A call that
+/// may not wait returns its result or [`Cached::WouldWait`].
 pub trait Patience: Copy {
     /// Whether a call may wait.
     const MAY_WAIT: bool;

@@ -10,7 +10,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 /// the pages of the file in the page cache.
 const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
-/// A pipe of the kernel, to send a file to a socket.
+/// A pipe of the kernel, through which the content of a file is sent to a socket.
 #[derive(Debug)]
 pub struct Pipe {
     out: OwnedFd,

@@ -14,8 +14,8 @@ use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
 use rustix::io::{self, Errno};
 use std::collections::BTreeMap;
 
-/// The attribute with the POSIX ACL of a file. If a file has a POSIX ACL, the group bits of its mode are not the rights of the group. So the mode
-/// must not be copied without the ACL.
+/// The name of the extended attribute that contains the POSIX ACL of a file. If a file has a POSIX ACL, the group bits of its mode are not the rights
+/// of the group. So the mode must not be copied without the ACL.
 const POSIX_ACL: &str = "system.posix_acl_access";
 
 /// The maximum total size of the preserved attributes of a file, in bytes. The size is limited because all preserved attributes are in memory at the
@@ -95,7 +95,7 @@ impl Preserved {
     }
 
     /// Gives the file the stored POSIX ACL. If no POSIX ACL is stored, removes the POSIX ACL that the new file inherited from its directory. Returns
-    /// whether this was possible.
+    /// false if the POSIX ACL could not be set or removed.
     fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let given = match &self.posix {
             Some(acl) => set_attribute(fd, POSIX_ACL, acl),

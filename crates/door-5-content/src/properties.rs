@@ -24,7 +24,7 @@ pub struct Property {
     pub name: String,
     /// The language of the value (`xml:lang`), if the client sent one.
     pub language: Option<String>,
-    /// The value, as XML that needs no namespace declarations from outside.
+    /// The value, as XML. This XML contains all namespace declarations that it needs.
     pub value: String,
 }
 
@@ -51,8 +51,8 @@ pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, R
     read(node)
 }
 
-/// Makes all of the changes to an object's dead properties, or no change. `judge` is the caller's last check. `judge` runs under the mutex for name
-/// changes, right before the change.
+/// Makes either all of the changes to an object's dead properties, or none of them. `judge` is the caller's last check. `judge` runs under the mutex
+/// for name changes, right before the change.
 ///
 /// # Refuses
 /// [`Refusal::NoSpace`] when the properties take too much space, [`Refusal::Io`] when the properties cannot be read or written. Also the refusals of
@@ -67,7 +67,7 @@ pub fn change_properties<E: From<Refusal>>(
     change(node, changes, judge)
 }
 
-/// [`properties`] without the check of the permit.
+/// Does the same as [`properties`], but does not check the permit.
 pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     let refuse = |errno| Refusal::io(errno, "reading the properties of", &node.label());
     let Some(bytes) = attribute(node.fd(), ATTRIBUTE, PROPERTIES_BYTES_MAX).map_err(refuse)? else {
@@ -79,7 +79,7 @@ pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     })
 }
 
-/// [`change_properties`] without the check of the permit.
+/// Does the same as [`change_properties`], but does not check the permit.
 pub(crate) fn change<E: From<Refusal>>(
     node: &Node,
     changes: &[PropertyChange],

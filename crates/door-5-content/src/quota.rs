@@ -1,4 +1,4 @@
-//! The part of its quota that a datastore has used. A tree walk counts the bytes once, and each change by this process updates the count.
+//! Counts how much of a datastore's quota is used. A tree walk counts the bytes once, and each change by this process updates the count.
 //!
 //! Changes by other processes are counted only by the next tree walk. If several servers serve the datastore, each server compares only its own count
 //! with the quota. So a datastore can exceed its quota by at most the bytes that these servers write between two tree walks.
@@ -25,7 +25,7 @@ struct Counts {
     promised: AtomicU64,
 }
 
-/// Space for an upload. If a `QuotaReservation` is dropped before [`QuotaReservation::keep`], the space is released.
+/// Space for an upload. If a `QuotaReservation` is dropped and [`QuotaReservation::keep`] was not called, the space is released.
 #[derive(Debug)]
 pub struct QuotaReservation {
     fill: Fill,
@@ -72,8 +72,8 @@ impl Fill {
         Ok(reservation)
     }
 
-    /// Discards the count. Callers use this method after a change, if they do not know exactly by how many bytes the content changed. The next call
-    /// that needs the count counts the bytes again.
+    /// Discards the count. Callers use this method after a change, if they do not know exactly by how many bytes the content changed. When the count
+    /// is needed next, the bytes are counted again.
     pub fn count_anew(&self) {
         *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -85,15 +85,15 @@ impl Fill {
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // If more bytes are removed than were counted, a file was removed before its upload was counted. Then the count is discarded, and the next
-        // call that needs the count counts the bytes again.
+        // If more bytes are removed than were counted, a file was removed before its upload was counted. Then the count is discarded. When the count
+        // is needed next, the bytes are counted again.
         *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
 
 impl QuotaReservation {
-    /// Checks that `bytes` bytes would fit now, in addition to the used bytes and to all reserved bytes, including the bytes of this reservation.
-    /// Does not reserve space for the `bytes` bytes.
+    /// Checks that `bytes` bytes would fit now, in addition to the used bytes and to all reserved bytes. The bytes of this reservation are among the
+    /// reserved bytes. Does not reserve space for the `bytes` bytes.
     ///
     /// # Refuses
     /// [`Refusal::OverQuota`].

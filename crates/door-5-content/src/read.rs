@@ -29,11 +29,11 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
     Ok(Reader { reads_properties, ..reader(node)? })
 }
 
-/// [`read`] without the check of the permit.
+/// Does the same as [`read`], but does not check the permit.
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // `fadvise` is only advice, so an error does not matter: a file system may ignore the advice. Without the advice, the kernel reads a small file
-    // ahead as a whole.
+    // `fadvise` is only advice, so an error does not matter: a file system may ignore the advice. A small file needs no advice: the kernel reads the
+    // whole file ahead anyway.
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
@@ -60,7 +60,7 @@ impl Reader {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on, until the capacity of `buffer` is used or the file ends.
+    /// Appends bytes from `offset` on, until `buffer` has reached its capacity, or the file ends.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file cannot be read.

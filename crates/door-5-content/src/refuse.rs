@@ -118,11 +118,11 @@ pub enum Refusal {
     /// The store of locks cannot be read or written.
     #[error(transparent)]
     Locks(#[from] LocksError),
-    /// A COPY or MOVE would put a resource onto or into itself, or replace a directory that contains it.
+    /// A COPY or MOVE would put a resource onto or into itself, or would replace a directory that contains the resource.
     #[error("a file or directory cannot be copied or moved onto itself, an ancestor or a descendant")]
     WithinItself,
-    /// An upload or a copy into a directory is still running, in this process or in another process. Or another request works on the unfinished
-    /// upload to this path.
+    /// An upload or a copy into a directory is still running, in this process or in another process. Also used if another request works on the
+    /// unfinished upload to this path.
     #[error("an upload or a copy into `{0}` is still running; try again later")]
     Uploading(String),
     /// A condition of the request was true when the request came, but was no longer true just before the change. Also used if an upload in pieces
@@ -233,8 +233,8 @@ fn now_at(kept: Option<&str>) -> String {
     kept.map_or_else(String::new, |kept| format!("; the replaced resource is now at `{kept}`"))
 }
 
-/// Whether this error of a lookup counts as absent: there is no entry, or the path leads to a link, to another file system, or contains a name that
-/// is too long.
+/// Whether an object counts as absent if its lookup fails with this error. The error means one of the following: there is no entry, the path leads to
+/// a link or to another file system, or the path contains a name that is too long.
 pub(crate) fn is_absent(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG)
 }

@@ -1,5 +1,5 @@
-//! Renames objects, and gives copies their names. If another object had the new name before, that object is replaced. If a file is renamed over a
-//! file, the rename removes the replaced file at once. Any other replaced object is removed last. The order is: the new object gets the name, the
+//! Renames objects, and gives copies their final names. If another object had the new name before, that object is replaced. If a file is renamed over
+//! a file, the rename removes the replaced file at once. Any other replaced object is removed last. The order is: the new object gets the name, the
 //! caller judges the whole replaced object once more, and then the replaced object is removed.
 
 use crate::collection::removal_of_tree;
@@ -27,18 +27,18 @@ pub struct EntryRef<'a> {
     pub name: &'a str,
 }
 
-/// An object that has got a new name. If another object had the name before, and the rename itself did not remove that object, the other object is
-/// kept under a reserved name until [`Relocated::complete`]. No request can reach an object with a reserved name.
+/// An object that has got a new name. The rename may have replaced another object. If the rename itself did not remove the replaced object, the
+/// replaced object is kept under a reserved name until [`Relocated::complete`]. No request can reach an object with a reserved name.
 #[derive(Debug)]
 #[must_use = "the replaced object is kept until `complete` or `take_back` is called"]
 pub struct Relocated {
     target: Node,
-    /// The directory and name that `target` had before, if it had a name.
+    /// The directory and name that `target` had before the rename, if it had a name.
     from: Option<(Node, String)>,
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
     still_there: Result<(), Refusal>,
-    /// The reservation of both names. With the reservation, the object can get its old name again.
+    /// The reservation of the old and the new name. While the names are reserved, the object can get its old name again.
     reserved: Option<ReservedNames>,
 }
 
@@ -62,8 +62,9 @@ impl Relocated {
         }
     }
 
-    /// Undoes the change: every name leads to the same object as before. If another process took one of the names meanwhile, the new object keeps its
-    /// name. In this case, the replaced object (if there is one) gets a free name in the same directory, and this name is returned.
+    /// Undoes the change: afterwards, every name leads to the same object as before the change. If another process took one of the names meanwhile,
+    /// the new object keeps its name. In this case, the replaced object (if there is one) gets a free name in the same directory, and this name is
+    /// returned.
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when no object was replaced, and another process took one of the names; [`Refusal::Exists`] when no free name
@@ -169,7 +170,7 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name no longer leads to the expected object, [`Refusal::Exists`] when the new name is taken,
-/// [`Refusal::WithinItself`] when a directory would get into itself; and the refusals of `judge`.
+/// [`Refusal::WithinItself`] when a directory would be moved into itself; and the refusals of `judge`.
 pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, EntryRef<'_>),
     (making, to): (&AccessPermit, EntryRef<'_>),
@@ -192,7 +193,7 @@ pub(crate) fn right_to_make(kind: NodeKind) -> AccessMask {
     }
 }
 
-/// [`rename`] without the check of the permits.
+/// Does the same as [`rename`], but does not check the permits.
 pub(crate) fn relocate<E: From<Refusal>>(
     target: &Node,
     from: EntryRef<'_>,

@@ -1,9 +1,9 @@
 //! Reserved paths: the files and directories that the server itself reads and writes (keys, facts, certificates, configuration). No client can reach
 //! a reserved path through a datastore (invariant S8).
 //!
-//! The root directory of a datastore is compared with the reserved paths when it is opened. The server compares the open directory, and not only its
-//! path in the configuration. Objects beneath an open root are not compared, because the server does not follow links and mounts beneath a root
-//! (`root.rs`).
+//! When the root directory of a datastore is opened, the server compares this directory with the reserved paths. The server compares the open
+//! directory, and not only its path in the configuration. Objects beneath an open root are not compared, because the server does not follow links and
+//! mounts beneath a root (`root.rs`).
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, makedev, openat, readlinkat, statx};
@@ -23,7 +23,8 @@ pub struct ReservedPaths(RwLock<Reserved>);
 pub struct Reserved {
     /// Reserved directories. No datastore may contain a reserved directory, or lie in a reserved directory.
     pub directories: BTreeSet<PathBuf>,
-    /// The directories of certificates, which change while the server runs. The same rule applies as for `directories`.
+    /// The directories of certificates. This set can change while the server runs. No datastore may contain such a directory, or lie in such a
+    /// directory.
     pub certificates: BTreeSet<PathBuf>,
     /// Reserved files. No datastore may contain a reserved file, but a datastore may lie in the same directory as a reserved file.
     pub files: BTreeSet<PathBuf>,
@@ -35,7 +36,7 @@ pub struct Reserved {
 }
 
 impl ReservedPaths {
-    /// Creates the value with the first reserved paths.
+    /// Creates a value that initially contains these reserved paths.
     pub fn new(reserved: Reserved) -> Self {
         ReservedPaths(RwLock::new(reserved))
     }
@@ -50,8 +51,8 @@ impl ReservedPaths {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reserved path that contains `path`, equals it or lies in it; links in both paths are resolved as far as the paths exist. A path in
-    /// [`Reserved::datastores`] may lie in a reserved directory. A caller uses this method for a directory that does not exist yet. After the
+    /// The first reserved path that contains `path`, equals `path`, or lies in `path`. Links in both paths are resolved as far as the paths exist. A
+    /// path in [`Reserved::datastores`] may lie in a reserved directory. A caller uses this method for a directory that does not exist yet. After the
     /// directory was made, [`crate::Root::open`] checks it again.
     pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
         let reserved = self.now();

@@ -56,7 +56,7 @@ impl Root {
         }
     }
 
-    /// As [`Root::open`], but for any directory, also a reserved directory. Without a further check, the caller must not serve clients from this
+    /// As [`Root::open`], but for any directory, even a reserved directory. Without a further check, the caller must not serve clients from this
     /// directory.
     ///
     /// # Refuses
@@ -184,7 +184,7 @@ impl Root {
         work()
     }
 
-    /// Opens the parent directory of `path`, also if `path` does not exist. Also returns the name in that directory.
+    /// Opens the parent directory of `path`, even if `path` does not exist. Also returns the name in that directory.
     ///
     /// # Refuses
     /// [`Refusal::ParentAbsent`] when there is no such directory, [`Refusal::IsRoot`] for the root.

@@ -18,8 +18,8 @@ pub(crate) const RESERVED: &str = ".enfilade-";
 /// The name of the directory of the trash (`trash.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can contain it.
 pub(crate) const TRASH: &str = ".enfilade-trash";
 
-/// The name of the directory of unfinished uploads (`kept_upload.rs`), in the root of a datastore. No request can contain this name, as with
-/// [`TRASH`].
+/// The name of the directory of unfinished uploads (`kept_upload.rs`), in the root of a datastore. It begins with [`RESERVED`], so no request can
+/// contain it.
 pub(crate) const UPLOADS: &str = ".enfilade-uploads";
 
 /// How many random names are tried. A name has 64 random bits, so a second try is almost never needed.
@@ -128,8 +128,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Replaces the empty file by the file with this name in another directory. The other file gets the reserved name. The caller must hold the mutex
-    /// for name changes.
+    /// Replaces the empty file by the file that has this name in another directory. The other file gets the reserved name. The caller must hold the
+    /// mutex for name changes.
     pub(crate) fn take_in(&self, directory: &Node, name: &str) -> io::Result<()> {
         io::retry_on_intr(|| renameat(directory.fd(), name, self.directory.fd(), &*self.name))
     }
@@ -186,9 +186,9 @@ impl Temporary {
         }
     }
 
-    /// [`Temporary::become_new`] for file systems without `RENAME_NOREPLACE`. A file gets the name as a hard link, because `link` never replaces an
-    /// existing entry. Directories cannot have hard links, so the name of a directory is looked up before the rename. If another process takes the
-    /// name in between, the rename can replace only an empty directory.
+    /// Does the work of [`Temporary::become_new`] on file systems without `RENAME_NOREPLACE`. A file gets the name as a hard link, because `link`
+    /// never replaces an existing entry. Directories cannot have hard links, so the name of a directory is looked up before the rename. If another
+    /// process takes the name in between, the rename can replace only an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {

@@ -18,15 +18,15 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath, UserId};
 
 /// The name of the object in the directory of an item.
 const ITEM: &str = "item";
-/// The first byte of a record. Another layout gets another number.
+/// The first byte of a record: the number of the record's layout. Each layout has its own number.
 const RECORD_LAYOUT: u8 = 1;
 
-/// What the record of an item says.
+/// The content of the record of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrashRecord {
     /// The path of the object when it was deleted.
     pub path: StorePath,
-    /// The name that the user who deleted the object had at that time.
+    /// The authid of the user or token that deleted the object, as it was at the time of the deletion.
     pub who: String,
 }
 
@@ -68,8 +68,8 @@ impl Trashed {
         self.place.forget()
     }
 
-    /// Removes an item for good. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false. The remaining
-    /// members are removed later, as an abandoned object. `keep_going` is called before each member.
+    /// Removes an item permanently. The item leaves the trash at once. The removal of its members ends when `keep_going` returns false. The remaining
+    /// members are removed later, like an abandoned object. `keep_going` is called before each member.
     ///
     /// # Refuses
     /// [`Refusal::NotCovered`] if the permit does not grant DELETE on the item, [`Refusal::ChangedMeanwhile`] when the item was restored or removed
@@ -122,7 +122,7 @@ pub fn throw_away<E: From<Refusal>>(
     throw(root, (target, from), (user, seconds, record), judge)
 }
 
-/// [`throw_away`] without the check of the permit.
+/// Does the same as [`throw_away`], but does not check the permit.
 pub(crate) fn throw<E: From<Refusal>>(
     root: &Root,
     (target, from): (&Node, EntryRef<'_>),
@@ -134,7 +134,8 @@ pub(crate) fn throw<E: From<Refusal>>(
     match relocate(target, from, to, None, judge, || Ok(())) {
         Ok(relocated) => Ok(ThrownAway { relocated, place }),
         Err(why) => {
-            // A refused rename may have moved the object nevertheless. Then the directory of the item contains the object, and must stay.
+            // Even if the rename returned an error, it may have moved the object. In this case, the directory of the item contains the object, and
+            // must not be removed.
             if let Ok(None) = place.directory.entry(ITEM) {
                 let _ = place.forget();
             }
@@ -160,7 +161,7 @@ pub fn restore<E: From<Refusal>>(
     take_out(trashed, to, judge, still_there)
 }
 
-/// [`restore`] without the check of the permits.
+/// Does the same as [`restore`], but does not check the permits.
 pub(crate) fn take_out<E: From<Refusal>>(
     trashed: &Trashed,
     to: EntryRef<'_>,
@@ -177,9 +178,9 @@ pub(crate) fn take_out<E: From<Refusal>>(
 }
 
 impl Root {
-    /// The items of a user, or of all users. At most `most` items are returned, in the order from the newest to the oldest; the second value says
-    /// whether there are more. If there are more, the returned items are the first that the file system listed, and not the newest. Some items may
-    /// have no object, because they were restored or removed meanwhile.
+    /// The items of a user, or of all users. At most `most` items are returned, in the order from the newest to the oldest; the second returned value
+    /// says whether there are more items. If there are more items, the returned items are those that the file system listed first, and not the newest
+    /// items. Some items may have no object, because they were restored or removed meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the trash cannot be read.
@@ -203,8 +204,8 @@ impl Root {
         Ok(Trashed { record, place, node })
     }
 
-    /// Removes the items that were deleted before `before` (seconds since the epoch), and what interrupted removals left behind. `now` is the present
-    /// time in seconds. Ends when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
+    /// Removes the items that were deleted before `before` (seconds since the epoch), and the leftovers of interrupted removals. `now` is the present
+    /// time in seconds. Stops when `keep_going` returns false; `keep_going` is called before each removal. Returns the number of removed items.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the trash cannot be read.
@@ -216,7 +217,7 @@ impl Root {
         items::expire((self, TRASH), (before, now), keep_going)
     }
 
-    /// The bytes of the files in the trash, which count in the quota.
+    /// The number of bytes of the files in the trash. The quota limits these bytes, too.
     pub(crate) fn trash_bytes(&self) -> Result<u64, Refusal> {
         let (ids, _) = items::ids((self, TRASH), None, usize::MAX)?;
         let (budget, mut bytes) = (TreeBudget::unlimited(), 0_u64);

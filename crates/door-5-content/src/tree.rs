@@ -22,11 +22,11 @@ pub(crate) struct TreeState {
     pub(crate) syncs: DirectorySyncs,
     /// Paths that led to a file or directory at the last check.
     pub(crate) known: KnownPaths,
-    /// The id of the file system, if its time stamps are reliable: the file system is local, and no program serves it (FUSE).
+    /// The id of the file system, if its time stamps are reliable: the file system is local, and is not a FUSE file system.
     pub(crate) stamping: Option<u64>,
     /// The unique id of the mount. The kernel never uses this id again. `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,
-    /// The directory of the root, which the helper process needs. `None` only in tests.
+    /// The root directory, which the helper process needs. `None` only in tests.
     pub(crate) directory: Option<Arc<OwnedFd>>,
 }
 

@@ -1,10 +1,10 @@
-//! Bounds the work of a request in trees: the entries and the time. The work also ends when the client has disconnected.
+//! Limits the work of a request on directory trees: the number of entries, and the time. The work also ends when the client has disconnected.
 
 use crate::refuse::Refusal;
 use std::cell::Cell;
 use std::fmt;
 
-/// How many entries in trees a request may process, and for how many seconds.
+/// The maximum number of entries of directory trees that a request may process, and the maximum time for this work.
 pub struct TreeBudget<'b> {
     entries: u64,
     entries_left: Cell<u64>,
@@ -32,7 +32,7 @@ impl<'b> TreeBudget<'b> {
         TreeBudget::new(u64::MAX, 0, || 0, &|| true)
     }
 
-    /// Allows the same number of entries again, for a second pass over the same members. The time limit stays.
+    /// Allows the same number of entries again, for a second pass over the same members. The time limit does not change.
     pub fn renew(&self) {
         self.entries_left.set(self.entries);
     }

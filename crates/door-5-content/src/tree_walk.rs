@@ -126,7 +126,7 @@ pub struct TreeWalk<'b, P, C> {
 }
 
 impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
-    /// A tree walk that has entered no directory yet: call [`TreeWalk::enter`] next.
+    /// A new tree walk, which has not entered any directory. The caller must call [`TreeWalk::enter`] next.
     pub fn begin(budget: &'b TreeBudget<'b>) -> Self {
         TreeWalk { levels: Vec::new(), budget }
     }
@@ -223,7 +223,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
     }
 
     /// The next entry and its directory; `None` at the end of the tree walk. The entry is not opened. This method returns only kinds and sizes, and
-    /// makes one system call for each file. [`TreeWalk::next`] makes four system calls for each file. The budget does not apply here.
+    /// makes one system call for each file. [`TreeWalk::next`] makes four system calls for each file. The budget does not limit this method.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read; the next call goes on in the same directory.
@@ -260,7 +260,7 @@ impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
 impl<P: TreePath, C> Level<P, C> {
     /// Reads more entries; returns whether there were any.
     fn read_on(&mut self) -> Result<bool, Refusal> {
-        // The default `LookedAt` has no watch, so each entry comes with its metadata.
+        // The default `LookedAt` has no watch, so each entry is returned with its metadata.
         let batch = self.listing.next_batch(BATCH, LookedAt::default())?;
         let is_over = batch.is_empty();
         let unopened = batch.into_iter().filter_map(|entry| {

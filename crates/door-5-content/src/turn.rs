@@ -1,5 +1,5 @@
-//! Names during the turn of a thread. The thread checks that no other thread has reserved a name, and reserves names. Names stay reserved after the
-//! turn.
+//! Reserves names during the turn of a thread. Before the thread changes a name, it checks that no other thread has reserved this name. A reserved
+//! name stays reserved after the turn.
 
 use crate::node::Node;
 use crate::refuse::Refusal;
@@ -20,7 +20,7 @@ impl MyTurn<'_> {
         }
     }
 
-    /// Reserves two names. Until the result is dropped, no other thread of this process changes the names, also after this turn has ended. `self`
+    /// Reserves two names. Until the result is dropped, no other thread of this process changes the names, even after this turn has ended. `self`
     /// must be the turn of the tree that contains `target`.
     pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
         let state = Arc::clone(target.tree_state());

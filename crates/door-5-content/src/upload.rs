@@ -1,4 +1,5 @@
-//! A file during its upload. The new file is hidden until it is complete. If it replaces an old file, the old file keeps its content until then.
+//! A file during its upload. The new file is hidden until it is complete. If the new file replaces an old file, the old file keeps its content until
+//! the new file is complete.
 
 use crate::acl_write;
 use crate::node::{Node, entry_name};
@@ -81,7 +82,7 @@ impl Upload {
         Self::begin_replacement(directory, name, target)
     }
 
-    /// [`Upload::create`] without the check of the permit.
+    /// Does the same as [`Upload::create`], but does not check the permit.
     pub(crate) fn begin_new(
         directory: &Node,
         name: &str,
@@ -103,7 +104,7 @@ impl Upload {
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
-    /// [`Upload::replace`] without the check of the permit.
+    /// Does the same as [`Upload::replace`], but does not check the permit.
     pub(crate) fn begin_replacement(directory: &Node, name: &str, target: &Node) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "replacing a file")?;
         target.needs(NodeKind::File, "replacing content")?;
@@ -267,7 +268,7 @@ impl Upload {
         Ok(file.again()?)
     }
 
-    /// The parts of the upload, for a caller that moves the file to its final name by other means.
+    /// The parts of the upload, for a caller that itself moves the file to its final name.
     pub(crate) fn into_parts(self) -> (Temporary, Node, String) {
         (self.temporary, self.file, self.name)
     }

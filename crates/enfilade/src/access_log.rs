@@ -17,8 +17,7 @@ use std::time::Duration;
 
 /// The maximum number of events that wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer waits for further events after the first event. To wake the thread for each event would take more time than to write the
-/// event.
+/// How long the writer waits for further events after the first event. Waking the thread for each event would take more time than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Passes events to a thread that writes them. So a slow terminal delays no request, and the time of a request does not depend on its log line.
@@ -28,7 +27,7 @@ pub(crate) struct AccessLog {
     /// The maximum number of lines per second for failed logins. The same maximum applies separately to other events that any client can cause.
     refusals_per_second: u64,
     waiting: Mutex<Waiting>,
-    /// The writer waits here, and is notified when an event comes into the empty queue.
+    /// The writer waits for this condition while the queue is empty. When the first event is put into the empty queue, the writer is notified.
     begun: Condvar,
     /// The lock is held during a write, because lines must stay in order.
     writing: Mutex<Writing>,
@@ -131,7 +130,8 @@ impl AccessLog {
         let unwritten = log_lines::write(text);
         text.clear();
         if unwritten > 0 {
-            // The first line contains the number of lines that were lost before. If no line was written, this number must be reported later.
+            // The first line of this write contains the number of lines that were lost before the write. If no line was written, this number must be
+            // reported later.
             let before = if unwritten == count { before } else { 0 };
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).lost += unwritten + before;
         }
@@ -163,7 +163,7 @@ impl Audit for AccessLog {
     }
 }
 
-/// Builds the JSON line without a tree of JSON values, because a line is written for every request. To build such a tree would take as much time as
+/// Builds the JSON line without a tree of JSON values, because a line is written for every request. Building such a tree would take as much time as
 /// all five doors.
 fn line(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":"{time}""#);
@@ -224,7 +224,7 @@ fn plain(line: &mut Vec<u8>, time: &str, event: &Event, lost_before: u64) {
     };
 }
 
-/// An audit that drops all events, for commands that ask the doors but serve no client.
+/// An implementation of [`Audit`] that drops all events, for commands that ask the doors but serve no client.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

@@ -179,7 +179,7 @@ impl Client {
             Some(fleet) => match fleet.take(is_asked).await {
                 Ok(Some(taken)) => Some(taken),
                 Ok(None) => return Ok(()),
-                // This error is not a failure at the authority. So it does not count as a failure, and the next check tries again.
+                // This error is not a failure at the authority. So the number of failures does not grow, and the next check tries again.
                 Err(why) => {
                     output::note(&format!(
                         "warning: this member cannot order the certificate for {} now: {why:#}",
@@ -259,8 +259,8 @@ impl Client {
         Ok(())
     }
 
-    /// The kind of challenge for the next attempt: the kind with which an attempt succeeded last. After each failure, the next kind in the list is
-    /// used.
+    /// The kind of challenge for the next attempt. Without a failure, this is the kind of the last successful attempt. After each failure, the next
+    /// kind in the list is used.
     fn kind(&self, failures: usize) -> Challenge {
         let worked = Record::read(&self.data).challenge;
         let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);

@@ -133,7 +133,8 @@ impl Keeper {
         }
     }
 
-    /// Reads every key. The caller must remove the unusable certificates. Then the server uses other certificates with the same names.
+    /// Reads every key. The caller must remove the unusable certificates. If there are other certificates with the same names, the server then uses
+    /// these.
     pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
         self.files.verify(certificates, threads(), done)
     }
@@ -201,7 +202,7 @@ pub(crate) fn files(
 /// Reads the leaf of every certificate. Fails if a server could not start with these certificates.
 fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> anyhow::Result<Looked> {
     let looked = files.look(rules, known, clock::nanos()).with_context(|| unusable(files.place()))?;
-    // The server can answer if one certificate is usable. The other certificates are verified later.
+    // One usable certificate is enough for a server to start. The other certificates are verified later.
     if let Err(unusable) = files.first_usable(&looked.certificates) {
         bail!(
             "there is no usable certificate in {}: {}{}",
@@ -213,8 +214,8 @@ fn look(files: &CertificateFiles, rules: Rules, known: Option<&LeafIndex>) -> an
     Ok(looked)
 }
 
-/// Reads the certificates as a server would at its start. Fails if the start would fail. Returns `None` if the start would make the first
-/// certificate.
+/// Reads the certificates as a server would at its start. Fails if the start would fail. Returns `None` if a server would make its first certificate
+/// at the start.
 pub(crate) fn examine(tls: &TlsConfig, data: &Path) -> anyhow::Result<Option<(CertificateFiles, Looked)>> {
     let place = tls.place(data);
     if self_made::is_made_at_start(data, &place)? {

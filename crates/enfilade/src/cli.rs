@@ -62,7 +62,7 @@ impl Cli {
         Self::try_parse()?.checked()
     }
 
-    /// Refuses an option that conflicts with one value of another argument, because clap has no rule for this.
+    /// Refuses an option that conflicts with one value of another argument, because clap cannot check such a conflict.
     fn checked(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Datastore(Datastore::Maintenance { mode, message: Some(_), .. }) if mode == "none" => {
@@ -124,10 +124,10 @@ pub(crate) enum Command {
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
-    /// Applications behind a proxy of another make; this server decides about the requests to them
+    /// Applications behind nginx, HAProxy or a similar proxy; this server decides which requests to the applications are permitted
     #[command(subcommand)]
     Application(Application),
-    /// Print a configuration with which a proxy of another make asks this server for decisions
+    /// Print a configuration with which nginx, HAProxy or a similar proxy asks this server for decisions
     Integrate(Integrate),
     /// Read questions about requests to applications from standard input, one JSON value per line, and write the decisions
     Decide(Decide),
@@ -172,7 +172,7 @@ pub(crate) enum Command {
         /// Show only this table
         #[arg(value_enum)]
         subject: Option<Subject>,
-        /// Show only rows whose name contains this word, such as ID05 or `tls.`
+        /// Show only rows with this word in their name, such as ID05 or `tls.`
         word: Option<String>,
     },
     /// Write completions for a shell to standard output

@@ -29,7 +29,7 @@ fn millis(id: ClockId) -> i64 {
 }
 
 fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
-    // A clock before 1970 is read as 0. So nothing counts as expired.
+    // If the clock shows a time before 1970, the time counts as 0. So nothing counts as expired.
     Clocks {
         unix_seconds: unix_millis.div_euclid(1_000).max(0),
         tick_millis: u64::try_from(tick_millis).unwrap_or(0),

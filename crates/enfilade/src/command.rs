@@ -85,7 +85,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Setup(options) => {
             return setup::run(options, cli.data, cli.config.as_deref(), json).map(|()| ExitCode::SUCCESS);
         }
-        // `fleet join` makes the data directory from an invitation. So the program must not look for a data directory before.
+        // `fleet join` makes the data directory from an invitation. So the program must not look for a data directory first.
         Command::Fleet(Fleet::Join { file }) => {
             return fleet::join(cli.data, cli.config.as_deref(), file, json).map(|()| ExitCode::SUCCESS);
         }
@@ -239,7 +239,7 @@ fn changes(subject: &str, parts: impl IntoIterator<Item = Option<String>>) -> St
     format!("{subject}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Describes a property of a record that was set, or that an empty text removed.
+/// Describes a change of a property: the property was set, or it was removed because the given text is empty.
 fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
     text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
 }
@@ -266,7 +266,7 @@ fn keeping_administrators<T>(
     Ok(made)
 }
 
-/// Advice for a lost password, with the name of an administrator. If there is no administrator, the advice is how to make one.
+/// Advice for a lost password, with the name of an administrator. If there is no administrator, the advice says how to create an administrator.
 fn lost_password(home: &Home) -> anyhow::Result<String> {
     let now = clock::now().unix_seconds;
     for (of, whose) in
@@ -290,7 +290,7 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-/// The file in which people define a record, and the fault of this definition.
+/// The file in which people define a record, and the problem with this definition, if there is one.
 fn defined_in(is_mirrored: bool, fault: Option<&str>, file: &str) -> String {
     match (is_mirrored, fault) {
         (false, _) => "-".to_owned(),

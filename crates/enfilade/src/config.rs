@@ -83,7 +83,7 @@ impl Tls {
         self.acme.as_ref().map_or(&[], |names| &names.0)
     }
 
-    /// The value of the key `index`, in the type of the crate `enfilade-admin`.
+    /// The value of the key `index`, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {
             UseOfIndex::Off => IndexUse::Off,
@@ -103,7 +103,7 @@ impl Tls {
 }
 
 impl UseOfLimits {
-    /// The model, in the type of the crate `enfilade-admin`.
+    /// The enforcement model for limits, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn model(self) -> LimitModel {
         match self {
             UseOfLimits::Flat => LimitModel::Flat,
@@ -112,7 +112,7 @@ impl UseOfLimits {
     }
 }
 
-/// The default time for which a user is locked, in seconds. It is the same as in Keystone.
+/// The default time for which a user is locked, in seconds. Keystone has the same default.
 const LOCKOUT_SECONDS: i64 = 1_800;
 
 impl Config {
@@ -127,7 +127,7 @@ impl Config {
         FernetKeys::new(directory).shared_by(self.facts.group)
     }
 
-    /// The rules for passwords and logins, in the type of the crate `enfilade-admin`.
+    /// The rules for passwords and logins, converted to a type of the crate `enfilade-admin`.
     pub(crate) fn password_rules(&self) -> PasswordRules {
         let (passwords, identity) = (&self.passwords, &self.identity);
         let seconds = |time: &Option<Duration>, usual| time.as_ref().map_or(usual, |time| time.seconds);
@@ -148,7 +148,7 @@ impl Config {
 }
 
 impl Console {
-    /// The terms of the trash.
+    /// The settings of the trash.
     pub(crate) fn trash(&self) -> TrashTerms {
         let without = self.no_trash.as_ref().map(|names| names.0.clone()).unwrap_or_default();
         TrashTerms { days: self.trash_days.into(), without }
@@ -156,8 +156,8 @@ impl Console {
 }
 
 impl Decisions {
-    /// The user numbers (UIDs) of the users in `[decisions] users`; without this key, the user of this process. Only processes of these users may ask
-    /// for decisions over the Unix sockets.
+    /// The user numbers (UIDs) of the users in `[decisions] users`. If this key is not set, only the UID of the user of this process. Only processes
+    /// of these users may ask for decisions over the Unix sockets.
     ///
     /// # Errors
     /// When this machine has no user with one of the names.
@@ -213,7 +213,7 @@ fn keys() -> impl Iterator<Item = (String, Effect)> {
 }
 
 impl Config {
-    /// The keys that have another value in `changed`, and that take effect only after a restart.
+    /// The keys that have a different value in `changed`, if a change of the key takes effect only after a restart.
     pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
@@ -224,7 +224,7 @@ impl Config {
         Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 
-    /// Makes relative paths absolute. A relative path begins at the directory of the configuration file, and not at the working directory.
+    /// Makes relative paths absolute. A relative path is relative to the directory of the configuration file, and not to the working directory.
     fn begin_paths_at(&mut self, directory: &Path) {
         let Config { tls, identity, facts, fleet, .. } = self;
         let paths = [
@@ -245,9 +245,9 @@ impl Config {
         }
     }
 
-    /// Refuses a Unix socket if `trusted_proxies` does not contain `unix`, and refuses `unix` if there is no Unix socket. Over a Unix socket, only a
-    /// trusted proxy can report the client's address. So without `unix` every request would be refused. Without a socket, `unix` would apply
-    /// unnoticed to a socket that is added later.
+    /// Refuses a Unix socket if `trusted_proxies` does not contain `unix`. Also refuses `unix` if no Unix socket is configured. Over a Unix socket,
+    /// only a trusted proxy can report the client's address. So without `unix`, every request over the socket would be refused. If `unix` were
+    /// allowed without a socket, it would apply unnoticed to a socket that is added later.
     fn check_sockets(&self) -> anyhow::Result<()> {
         match (self.tls.sockets().next(), self.http.trusted_proxies.unix) {
             (Some(socket), false) => bail!(
@@ -273,7 +273,7 @@ pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
     file.map_or_else(|| data.join(FILE), Path::to_path_buf)
 }
 
-/// Reads the configuration of a data directory. Errors name file, line and reason.
+/// Reads the configuration of a data directory. If the file cannot be parsed, the error contains the path of the file, the line and the reason.
 pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let path = path(data, file);
     let text = file_text(&path, file.is_some())?;
@@ -299,12 +299,12 @@ fn key_of_variable(name: &str) -> Option<String> {
     key.contains("__").then(|| key.to_ascii_lowercase().replacen("__", ".", 1))
 }
 
-/// The keys that the environment sets.
+/// The keys that environment variables set.
 fn keys_of_environment() -> impl Iterator<Item = String> {
     variables().filter_map(|name| key_of_variable(&name))
 }
 
-/// Warnings about environment variables that set no key, because they have only one `_` after the section, and not two.
+/// Warnings about environment variables that set no key, because their names have only one `_` after the section instead of two.
 pub(crate) fn unread_variables(names: impl Iterator<Item = String>) -> Vec<String> {
     let sections: BTreeSet<String> =
         keys().filter_map(|(key, _)| Some(key.split_once('.')?.0.to_ascii_uppercase())).collect();
@@ -323,7 +323,7 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
     std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
-/// Parses the file without the environment, because errors must contain line numbers. The error lists all wrong lines in their order.
+/// Parses the file without the environment variables, because errors must contain line numbers. The error lists all wrong lines in their order.
 pub(crate) fn parse_file(text: &str) -> anyhow::Result<Config> {
     let line = |span: Range<usize>| {
         let before = text.as_bytes().get(..span.start).unwrap_or_default();
@@ -423,8 +423,8 @@ fn known(key: &str) -> Result<(), String> {
     if keys().any(|(known, _)| known == key) { Ok(()) } else { Err(unknown(key)) }
 }
 
-/// Suggests a known key for an unknown key. It is the key with the same name in another section, or otherwise the most similar key of the same
-/// section.
+/// Suggests a known key for an unknown key. If another section has a key with the same name, suggests that key. Otherwise suggests the most similar
+/// key of the same section.
 fn unknown(key: &str) -> String {
     let split = |key: &str| key.split_once('.').map(|(section, name)| (section.to_owned(), name.to_owned()));
     let written = split(key);

@@ -39,14 +39,15 @@ pub(crate) struct Confinement {
     pub(crate) server: u32,
     pub(crate) landlock: State,
     pub(crate) seccomp: State,
-    /// The directories in which the server can open content, each by device and inode. `None` if the server can open content in all directories.
+    /// The directories in which the server can open content. Each directory is given by its device and inode. `None` if the server can open content
+    /// in all directories.
     pub(crate) openable: Option<BTreeSet<(u64, u64)>>,
     /// The directories in which the server can read files, such as certificates, in the same form.
     readable: Option<BTreeSet<(u64, u64)>>,
 }
 
 impl Confinement {
-    /// Sets the limits of files and ports. This function is called before any other thread exists. `config` includes the addresses of the command
+    /// Sets the limits of files and ports. This function is called before any other thread exists. `config` includes the addresses from the command
     /// line.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ fn place(data: &Path) -> PathBuf {
     data.join("control")
 }
 
-/// Listens on the first socket of the directory on which no other server listens.
+/// Finds the first socket in the directory that no other server uses, and listens on this socket.
 fn listen(directory: &Path, group: Option<u32>) -> anyhow::Result<UnixListener> {
     let at = || format!("`{}` cannot be used", directory.display());
     directory::make_for(directory, group).with_context(at)?;

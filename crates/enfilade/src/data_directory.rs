@@ -132,7 +132,7 @@ pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The datastores that `datastore.cfg` of a data directory defines; none if this user cannot read the file.
+/// The datastores that `datastore.cfg` of a data directory defines. The result is empty if this user cannot read the file.
 pub(crate) fn roots_of(data: &Path, config: &Config) -> Roots {
     let text = file_set(data, config).read(FileName::Datastores).ok().flatten();
     enfilade_admin::roots_in_file(&text.unwrap_or_default())

@@ -38,12 +38,12 @@ fn authority_in(directory: &Path) -> Option<PathBuf> {
     (is_served || !directory.exists()).then_some(certificate)
 }
 
-/// A command line of this program for the same data directory.
+/// A command line of this program for the data directory of `home`.
 pub(crate) fn command(home: &Home, rest: &str) -> String {
     command_of(&home.data, rest)
 }
 
-/// A command line of this program for this data directory.
+/// A command line of this program for the data directory `data`.
 pub(crate) fn command_of(data: &Path, rest: &str) -> String {
     let usual = data_directory(None).and_then(|usual| Ok(std::fs::canonicalize(usual)?));
     match usual {
@@ -62,7 +62,7 @@ fn listing(home: &Home, login: &str, address: &str, path: &str) -> String {
     listing_with(authority(home).as_deref(), login, address, path)
 }
 
-/// As [`listing`], but with the file of the certificate that curl has to trust.
+/// Like [`listing`], but with the file of the certificate that curl has to trust.
 pub(crate) fn listing_with(authority: Option<&Path>, login: &str, address: &str, path: &str) -> String {
     let trust = authority.map(|path| format!("--cacert {} ", in_quotes(&path.display().to_string())));
     format!("curl {}-u {login} -X PROPFIND -H 'Depth: 1' https://{address}{path}", trust.unwrap_or_default())
@@ -100,7 +100,7 @@ enum First {
 enum Sought {
     /// An administrator, if possible.
     Administrator,
-    /// Another user than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
+    /// A user other than `root@pam`, if possible. After an import, a request of such a user shows that the users of the old server can log in.
     OldUser,
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn try_it(home: &Home) -> Option<(String, Vec<String>)> {
     Some(("start the server, then try".to_owned(), commands))
 }
 
-/// The address of a server that runs on the data directory. If the server does not answer, the configured address.
+/// The address of a server that runs on the data directory. If no server answers, the configured address.
 pub(crate) fn served_at(home: &Home) -> String {
     let told = control::addresses(&home.data).ok().and_then(|addresses| addresses.into_iter().next());
     told.unwrap_or_else(|| home.config.tls.listen.for_client())

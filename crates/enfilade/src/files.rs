@@ -45,8 +45,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             let mut problems = Vec::new();
             let is_followed = set.is_followed();
             if is_followed && !reads.load(Ordering::Relaxed) {
-                // This machine is now the files member, and no server of this machine has read the files since then. The old mirror may contain an
-                // old state.
+                // This machine has become the files member, and none of its servers has read the files since that change. The previous mirror may
+                // contain an old state of the files.
                 mirror = Mirror::new(set.clone());
             }
             // If there are several servers, only the mirror leader reads the files. The other servers read the updated facts from the store. In a
@@ -84,7 +84,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs which files of a Proxmox server in the directory of `user.cfg` are not in use, and why no administrator can log in, if none can.
+/// Logs which files of a Proxmox server in the directory of `user.cfg` are not in use. If no administrator can log in, also logs the reason.
 pub(crate) fn tell_unused(home: &Home) {
     let unused = placed::unused(&home.data, home.source(), &home.files, &home.reserved);
     unused.iter().for_each(|unused| output::note(&format!("warning: {}", unused.says)));
@@ -163,8 +163,8 @@ fn tell(source: &dyn Source, age: Option<Option<u64>>, set: &FileSet, faces: &Fa
     problems
 }
 
-/// The line number and the reason of a problem, for metrics. The text leaves out the effects of the problem and text from the file, because metrics
-/// contain no names.
+/// The line number and the reason of a problem, for metrics. The reason contains neither the effects of the problem nor text from the file, because
+/// metrics contain no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

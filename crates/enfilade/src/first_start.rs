@@ -49,7 +49,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         home.config.tls.names(),
         clock::now().unix_seconds,
     )?;
-    // Users may exist already, for example in a `user.cfg`. Their logins need keys, too.
+    // Users may exist already, for example in a `user.cfg`. The sessions of these users need Fernet keys.
     example::make_first_keys(home)?;
     let source = home.source();
     if enfilade_admin::is_set_up(source)? {
@@ -70,7 +70,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let path = home.data.join(DATASTORES).join(name.as_str());
         let group = home.config.facts.group;
         make_directory(&home.data.join(DATASTORES), group)?;
-        // If servers run as several users, the group gives all these users access to the datastore, as the group does for the store of facts.
+        // If servers run as several users, the group gives all these users access to the store of facts and to the datastore.
         make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
@@ -79,8 +79,8 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let line = format!("{password}\n");
     atomic::write_shared(&home.data.join(FIRST_PASSWORD), line.as_bytes(), home.config.facts.group)
         .context("the file for the first password cannot be written")?;
-    // The user is created after all other records and files. Only the role of the user is assigned later. If the process ends before these two steps,
-    // the next start completes them. The password is generated, so the rules for passwords do not apply.
+    // The last two steps create the user and assign the role of the user. If the process ends before both steps are done, the next start does the
+    // missing steps. The password is generated, so the rules for passwords do not apply.
     let ctx = ChangeContext { passwords: PasswordRules::NONE, ..home.change_context() };
     let secret = Secret::new(password.as_bytes()).context("the generated password is empty")?;
     let is_there = enfilade_admin::list_users(source)?.iter().any(|user| user.userid == admin.to_string());
@@ -134,7 +134,7 @@ impl Settled {
     /// The password if standard output is a terminal. Otherwise the path of the file that contains the password.
     pub(crate) fn shown(&self, home: &Home) -> String {
         match std::io::stdout().is_terminal() {
-            true => format!("{}   (shown this once)", self.password),
+            true => format!("{}   (shown only once)", self.password),
             false => format!("in {}", home.data.join(FIRST_PASSWORD).display()),
         }
     }

@@ -32,11 +32,11 @@ pub(crate) struct Facts {
     pub(crate) source: Arc<dyn Source>,
     /// The registration of a server in its fleet.
     pub(crate) server: Option<Arc<Server>>,
-    /// The keys of sessions of the fleet; `None` if this machine is not a member.
+    /// The keys with which the fleet signs sessions; `None` if this machine is not a member.
     pub(crate) keys: Option<Arc<KeysOfFleet>>,
     /// Returns the reason why this machine does not follow its edited files; `None` if this machine always follows them.
     pub(crate) no_files: Option<WhyNotFollowed>,
-    /// The key and certificate of this process for other members; `None` if other members do not connect to it.
+    /// The key and the certificate with which this process identifies itself to other members; `None` if other members do not connect to it.
     pub(crate) tls: Option<Arc<MemberTls>>,
     /// The datastores that this machine serves.
     pub(crate) place: FleetPlace,
@@ -105,7 +105,7 @@ impl Facts {
                     pid: std::process::id(),
                     reach,
                 };
-                // The coarse clock is not used here: the coarse clock may be late, and then a proof would count too long.
+                // The coarse clock is not used here: the coarse clock may show an earlier time, and then a proof would count for too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 server.use_keys(keys.installed().map(|(id, _)| id));

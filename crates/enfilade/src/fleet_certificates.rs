@@ -1,4 +1,4 @@
-//! Fetches the certificates of the fleet, and the answers to challenges that all members must send, for the server of a member.
+//! Fetches the certificates of the fleet for the server of a member. Also fetches the answers that all members must send to challenges.
 
 use crate::acme::{self, Answers};
 use crate::config::Config;
@@ -42,7 +42,7 @@ pub(crate) async fn first(home: &Home) -> Held {
     held
 }
 
-/// Follows the certificates of the fleet, and the answers to challenges that all members must send, until the server ends.
+/// Follows the certificates of the fleet, and the answers that all members must send to challenges, until the server ends.
 pub(crate) fn follow(home: &Home, answers: &Arc<Answers>, held: Held) -> anyhow::Result<()> {
     if home.facts.server.is_none() {
         return Ok(());

@@ -25,7 +25,7 @@ pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
 pub(crate) fn log(config: &Config, store: StoreId) -> anyhow::Result<Log> {
     let fleet = &config.fleet;
     let etcd = fleet.etcd.as_ref().context(
-        "enfilade.toml does not set `fleet.etcd`, the machines of etcd: set it, such as etcd = [\"https://etcd1:2379\"]",
+        "enfilade.toml does not set `fleet.etcd` (the URLs of etcd). Set it, for example etcd = [\"https://etcd1:2379\"]",
     )?;
     let tls = match (&fleet.ca, &fleet.certificate, &fleet.key) {
         (Some(ca), Some(certificate), Some(key)) => {

@@ -214,7 +214,7 @@ impl Home {
         }
     }
 
-    /// The key from the file `keys/token-hash.key`. Another key may have made the hashes in the facts.
+    /// The key from the file `keys/token-hash.key`. The hashes in the facts may have been made with another key.
     pub(crate) fn loaded_key(&self) -> Option<HashKey> {
         self.hash_key.as_ref().map(|key| HashKey::new(key.bytes()))
     }
@@ -225,8 +225,8 @@ impl Home {
         self.loaded_key().unwrap_or_else(|| HashKey::new(&[0; 32]))
     }
 
-    /// Accepts the loss of the key for token hashes. Makes a key if there is no key, and records the key in the facts. Removes the hashes that the
-    /// lost key made, and returns the names of their tokens. These tokens need a new secret.
+    /// Accepts the loss of the key for token hashes. Makes a key if there is no key, and records the key in the facts. Removes the hashes that were
+    /// made with the lost key, and returns the names of the tokens with these hashes. These tokens need a new secret.
     ///
     /// # Errors
     /// Fails if the key cannot be created or recorded.
@@ -279,8 +279,8 @@ impl Home {
         let home = profile.and_then(|profile| profile.home);
         match self.facts.place.elsewhere(home.as_ref()).as_deref() {
             Some(UNKNOWN) => bail!(
-                "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or no member follows its edited files \
-                 (`enfilade fleet status`)"
+                "it is not known which member of the fleet serves datastore `{name}`: etcd does not answer, or the fleet follows the edited files of \
+                 no member (`enfilade fleet status`)"
             ),
             Some(member) => bail!(
                 "datastore `{name}` is served by member `{member}` of the fleet: run this command on that machine"
@@ -333,7 +333,7 @@ impl Home {
         self.config.tls.place(&self.data)
     }
 
-    /// The repository of keys with which all servers of the data directory seal TLS session tickets.
+    /// The repository of keys with which all servers of the data directory encrypt TLS session tickets.
     pub(crate) fn ticket_keys(&self) -> FernetKeys {
         FernetKeys::new(self.data.join("keys/tickets")).shared_by(self.config.facts.group)
     }
@@ -375,7 +375,7 @@ impl Home {
         Ok(())
     }
 
-    /// The clocks. They also say whether the records of edited files are current.
+    /// The clocks. They also check whether the records of edited files are current.
     fn clock(&self) -> Clock {
         let Some(server) = self.facts.server.clone() else {
             return match self.files.is_followed() {
@@ -449,7 +449,7 @@ impl Home {
     }
 }
 
-/// The number of slow hashes that are computed at the same time.
+/// The maximum number of slow hashes that are computed at the same time.
 pub(crate) fn hash_slots(config: &Config) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.identity.hash_slots.unwrap_or(cores / 2)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The interval at which the repository is read. A new key is in the repository long before it signs tokens. So every server has read the key before
-/// that time, and refuses no token.
+/// that time, and refuses no token that was signed with the key.
 const EVERY: Duration = Duration::from_millis(500);
 /// After this number of reads of the key repository (10 minutes), the server deletes revocations that no longer match any token.
 const PURGE_EVERY: u32 = 1_200;
@@ -134,8 +134,8 @@ fn rotate_in_fleet(
     if !is_rotation_due(keys, now, every).map_err(said)? {
         return Ok(None);
     }
-    // A key that is still needed can delay the rotation for hours. This check of the local keys fails during this time, so that etcd is not asked
-    // again and again.
+    // A key that is still needed can delay the rotation for hours. During this time, this check of the local keys fails. So etcd is not asked again
+    // and again.
     rotated_keys(keys, terms, now, false).map_err(said)?;
     let mut is_needed = false;
     let rotated = of_fleet.change(|keys| {
@@ -192,7 +192,7 @@ impl OfFleet {
     /// Reports that the keys in the directory are in use.
     fn uses_them(&self) {
         if let (Some(server), Some(keys)) = (&self.server, &self.keys) {
-            // If the keys could not be read, the server still uses other keys.
+            // If the keys could not be read, the server still uses earlier keys.
             if let Some((id, _)) = keys.installed().filter(|(_, digest)| server.used_keys() == Some(*digest))
             {
                 server.use_keys(Some(id));
@@ -201,7 +201,7 @@ impl OfFleet {
     }
 }
 
-/// Reads the keys and starts to use them. Logs each problem once. `tell` gets the keys if they changed.
+/// Reads the keys and starts to use them. Logs each problem once. If the keys changed, calls `tell` with the keys.
 fn look(
     house: &House,
     keys: &FernetKeys,

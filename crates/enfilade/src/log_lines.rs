@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) enum Loss {
     /// Too many lines waited.
     Queue,
-    /// There were more failed logins, or more other events that any client can cause (refusals without a valid credential, plain HTTP), than the
-    /// limit allows.
+    /// There were too many failed logins, or too many other events that any client can cause (refusals without a valid credential, plain HTTP).
     Limit,
-    /// Standard error could not be written.
+    /// The write to standard error failed.
     Write,
 }
 

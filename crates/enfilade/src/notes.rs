@@ -23,9 +23,9 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// The writer waits here, and is notified when a line comes into the empty queue.
+    /// The thread that writes lines waits for this notification. The notification is sent when a line is added to the queue.
     begun: Condvar,
-    /// The thread that writes holds this lock, because lines must stay in order.
+    /// A thread holds this lock while it writes lines, so that the lines stay in order.
     writing: Mutex<()>,
 }
 
@@ -105,7 +105,7 @@ fn as_json(text: &str, time: i64) -> String {
     format!("{}\n", json!({ "event": event, "time": to_rfc3339(time), "message": message }))
 }
 
-/// Creates the queue. Its lines wait until [`start`], or until [`write`].
+/// Creates the queue. The lines of the queue wait until [`start`] or [`write`] is called.
 pub(crate) fn hand_over() {
     NOTES.get_or_init(Notes::default);
 }
@@ -152,7 +152,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0], lines[LINES_MAX - 1]), (LINES_MAX + 1, "0", "4095"));
         assert!(lines[LINES_MAX].contains("3 log lines were dropped"), "{}", lines[LINES_MAX]);
-        // The number of dropped lines is logged once. After that, the queue has space again.
+        // The number of dropped lines is logged only once. The queue is empty now, and accepts lines again.
         waiting.push(line(&"é".repeat(LINE_BYTES_MAX)));
         let text = waiting.take();
         assert!(text.contains("é…") && text.matches('é').count() == LINE_BYTES_MAX / 2, "{text}");

@@ -12,7 +12,7 @@ pub(crate) fn ready() {
 
 /// Reports that the server reads its configuration again. A call of [`ready`] must follow.
 pub(crate) fn reloading() {
-    // The service manager needs the time of the notification, by `CLOCK_MONOTONIC`.
+    // The service manager needs the time of the notification, measured with `CLOCK_MONOTONIC`.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));

@@ -71,7 +71,8 @@ pub(crate) fn is_served(data: &Path) -> bool {
 /// How often the directories of datastores are checked. The counted usage for quotas and the warnings are never older than this interval.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts a thread that closes the open directories of datastores without active operations: when the facts change, and periodically.
+/// Starts a thread that closes the open directories of datastores without active operations. The thread does this periodically, and when the facts
+/// change.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {
@@ -164,7 +165,8 @@ pub(crate) fn expire_items(faces: &Faces) -> anyhow::Result<()> {
 /// The interval between two runs of [`expire_items`].
 const TRASH_EVERY: Duration = Duration::from_secs(600);
 
-/// The most files and directories that one run of [`expire_items`] removes. A disk that removes 1,000 files in a second is busy for 20 seconds.
+/// The maximum number of files and directories that one run of [`expire_items`] removes. A disk that removes 1,000 files in a second is busy for 20
+/// seconds.
 const EXPIRED_FILES_MAX: u64 = 20_000;
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);

@@ -29,7 +29,7 @@ fn write_to(out: &mut impl Write, text: &str) -> Option<String> {
     (why.kind() != ErrorKind::BrokenPipe).then(|| why.to_string())
 }
 
-/// The error that standard output could not be written, if a line of the output was lost.
+/// The error that a write to standard output failed, if a line of the output was lost.
 pub(crate) fn lost() -> Option<anyhow::Error> {
     LOST.get().map(|why| {
         anyhow::anyhow!(
@@ -54,10 +54,10 @@ pub(crate) fn end(said: &clap::Error) -> ! {
     }
 }
 
-/// The reason why text on standard output is lost.
+/// The reason why text that is written to standard output would be lost.
 pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null opened for reading and writing";
 
-/// Refuses to make a secret that would be lost at once, because text on standard output is lost.
+/// Refuses to make a secret if text on standard output is lost. The reason: the secret would be lost at once.
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {
     anyhow::ensure!(
         can_be_seen(std::io::stdout()),
@@ -111,7 +111,8 @@ pub(crate) fn done(json: bool, value: &Value, text: &str) {
     if json { json_line(value) } else { line(text) }
 }
 
-/// Prints a table: a heading and rows of the same number of cells. A column is as wide as its widest cell. Names are escaped as in [`line`].
+/// Prints a table: a heading and rows. All of them have the same number of cells. A column is as wide as its widest cell. Names are escaped as in
+/// [`line`].
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     let shown = |row: &Vec<String>| row.iter().map(|cell| visible_lines(cell).into_owned()).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();

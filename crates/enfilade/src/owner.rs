@@ -82,8 +82,8 @@ pub(crate) fn groups_of(text: &str, user: &str) -> Vec<Gid> {
     text.lines().filter_map(group).collect()
 }
 
-/// A warning if the owner of the data directory cannot read and write `directory`, which the owner's server serves. Like [`become_owner`], this
-/// function changes the user of this process. So it must be the last step of a command.
+/// A warning if the owner of the data directory cannot read and write `directory`, which the server serves. Like [`become_owner`], this function
+/// changes the user of this process. So it must be the last step of a command.
 pub(crate) fn warning_of(directory: &Path, data: &Path) -> Option<String> {
     become_owner(data).ok()?;
     access(directory, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).err()?;

@@ -1,6 +1,6 @@
 //! Connections to the other members of the fleet. Requests for datastores are passed on to the member that serves the datastore, and applied changes
 //! are reported to all members. The connections use TLS with the certificates that the processes make at their start. etcd stores the fingerprint of
-//! each registered process.
+//! the certificate of each registered process.
 
 mod asked;
 
@@ -235,7 +235,8 @@ fn no_connection(reach: &Reach, why: &dyn std::fmt::Display) -> String {
     format!("no connection to {}: {why}", reach.address)
 }
 
-/// Opens connections for reports. A process with an older program does not accept such connections, and gets the reports from etcd.
+/// Opens connections for reports. A process that runs an older version of the program does not accept such connections. Such a process gets the
+/// reports from etcd.
 fn connects(tls: Arc<MemberTls>) -> Connect {
     Arc::new(move |reach| {
         let tls = Arc::clone(&tls);

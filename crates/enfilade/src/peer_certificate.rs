@@ -31,7 +31,8 @@ fn of_certificate(fault: &CertificateError) -> Option<&'static str> {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => Some(
             "the certificate of the server is not for servers: its extended key usage lacks TLS server authentication (`serverAuth`)",
         ),
-        // The TLS library has no variants for these problems. It returns the name of an error of webpki, a library that it uses.
+        // The TLS library has no error variants for these problems. For these problems it returns the name of an error of webpki, a library that it
+        // uses.
         CertificateError::Other(other) => match other.0.to_string().as_str() {
             "CaUsedAsEndEntity" => Some(
                 "the server sends the certificate of a CA (basicConstraints CA:TRUE) as its own certificate, and TLS libraries refuse this: give the \
@@ -65,7 +66,7 @@ mod tests {
     /// the client trusts only another certificate.
     async fn refused(is_ca: IsCa, expired: bool, is_trusted: bool) -> String {
         let mut params = CertificateParams::new(vec!["k.example".to_owned()]).unwrap();
-        // The library looks for the signer by this name.
+        // The library uses this name to find the certificate of the signer.
         params.distinguished_name.push(DnType::CommonName, "k");
         params.is_ca = is_ca;
         if expired {

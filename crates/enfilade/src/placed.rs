@@ -1,6 +1,6 @@
-//! Files of a Proxmox Backup Server in the directory of `user.cfg` that this server does not follow: passwords, realms and second factors. Each start
-//! and `enfilade doctor` say which of these files are not in use. Otherwise an operator could think that this server checks the second factors of
-//! Proxmox.
+//! Files of a Proxmox Backup Server that this server does not follow, although they are in the directory of `user.cfg`: passwords, realms and second
+//! factors. Each start and `enfilade doctor` say which of these files are not in use. Otherwise an operator could think that this server checks the
+//! second factors of Proxmox.
 
 use crate::home::server_change_context;
 use crate::{clock, example, output};
@@ -17,7 +17,8 @@ use std::path::Path;
 /// the content of the file there.
 pub(crate) const IMPORTED: &str = "imported.json";
 
-/// Reads the records that imports from a Proxmox Backup Server added, by kind and name, from the file of an earlier version.
+/// Reads the file in which an earlier version listed the records that imports from a Proxmox Backup Server added. Returns the kind and name of each
+/// record.
 pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     let path = data.join(IMPORTED);
     let text = match std::fs::read(&path) {
@@ -103,8 +104,8 @@ pub(crate) fn unused(
     unused
 }
 
-/// A warning about users with a second factor in Proxmox. This server does not check the second factors of Proxmox. `items` contains the users that have a password
-/// on this server.
+/// A warning about users with a second factor in Proxmox. This server does not check the second factors of Proxmox. `items` contains the users that
+/// have a password on this server.
 fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option<String> {
     let has_password = |name: &str| {
         items.iter().any(|item| item.kind == "password" && item.name == name && item.has_password_here())

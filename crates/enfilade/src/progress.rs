@@ -25,7 +25,7 @@ impl Progress {
 
     /// Shows the progress: `done` of `all`.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
-        // To read the clock takes longer than to process most records. So the clock is read only for every 1,024th record.
+        // Reading the clock takes longer than processing most records. So the clock is read only for every 1,024th record.
         if done.is_multiple_of(1024) {
             self.at(done, all);
         }

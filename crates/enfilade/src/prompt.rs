@@ -66,7 +66,7 @@ fn typed() -> anyhow::Result<String> {
 /// A line of standard input, without its end; `None` at the end of the input.
 fn line() -> std::io::Result<Option<String>> {
     let mut line = String::new();
-    // The limit is larger than the longest secret. So a longer line is refused, and not truncated to a valid secret.
+    // The limit is larger than the longest secret. So a secret that was truncated at the limit is still too long, and is refused.
     let bytes = stdin().lock().take(1024).read_line(&mut line)?;
     let text = line.strip_suffix('\n').unwrap_or(&line);
     Ok((bytes > 0).then(|| text.strip_suffix('\r').unwrap_or(text).to_owned()))

@@ -39,7 +39,7 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    /// The routers. Without the console, its routes do not exist.
+    /// The routers. If the console is switched off, its routes do not exist.
     pub(crate) fn new(faces: &Faces, has_console: bool) -> Self {
         let console = CONSOLE.into_iter().filter(|_| has_console);
         let members: Vec<&[Route]> = MEMBERS.into_iter().chain(console).collect();

@@ -13,7 +13,7 @@ use enfilade_passage::rule_named;
 use enfilade_proxmox::PROXMOX;
 use serde_json::{Map, Value, json};
 
-/// A table: the names of its columns, and its rows. The first column names the row.
+/// A table: the names of its columns, and its rows. The first column contains the name of the row.
 pub(crate) struct Table {
     pub(crate) columns: &'static [&'static str],
     pub(crate) rows: Vec<Vec<Value>>,
@@ -185,7 +185,7 @@ fn endings() -> Table {
     Table { columns: &["change", "ends", "keystone"], rows: ENDINGS.iter().map(row).collect() }
 }
 
-/// One row for each command, and one row for each of its arguments.
+/// One row for each command, and one row for each argument of a command.
 fn commands() -> Table {
     let mut root = Cli::command();
     root.build();

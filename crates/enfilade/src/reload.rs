@@ -4,7 +4,7 @@
 //! New connections use the changed certificates, and open connections continue. If a file is unusable, the old certificate stays in use. If a line of
 //! a crt-list has options, and the file on this line is unusable, the reload fails and changes nothing.
 //!
-//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. A reload, also one that fails,
+//! The server follows `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` all the time, even without a reload. Each reload, even if it fails,
 //! reads these files once more and logs their problems. These problems do not make the reload fail.
 
 use crate::certificates::{Keeper, Served, count_of};
@@ -80,7 +80,7 @@ type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
 /// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on.
 /// Then the result contains the two numbers that [`Configured`] describes. The configuration and the new certificates are read before anything is
-/// exchanged.
+/// replaced.
 fn configure(home: &Home, served: &Arc<Served>, limits: &Confinement) -> anyhow::Result<Configured> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;

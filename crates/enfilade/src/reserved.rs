@@ -54,8 +54,8 @@ pub(crate) fn written_to(path: &Path) -> Reserved {
     }
 }
 
-/// Refuses a place for the server's own files if it shares files with a datastore. `roots` are the datastores of the server with the data directory
-/// `house`. Every command that creates such a place, writes to it, or checks its configured path calls this function.
+/// Refuses a place for the server's own files if the place shares files with a datastore. `roots` are the datastores of the server with the data
+/// directory `house`. Every command that creates such a place, writes to it, or checks its configured path calls this function.
 ///
 /// A datastore that overlaps with `house` itself is ignored, because the server refuses every request for this datastore. So a datastore with such a
 /// path in `datastore.cfg` prevents neither backups nor restores.

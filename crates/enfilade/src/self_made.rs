@@ -22,7 +22,7 @@ const DAY: i64 = 24 * 3600;
 const SERVER_DAYS: i64 = 824;
 /// The number of days for which the local CA is valid: ten years, because people install its certificate in clients by hand.
 const AUTHORITY_DAYS: i64 = 3652;
-/// A new certificate is valid from this number of seconds before now, because clocks of clients may be slow.
+/// The validity of a new certificate begins this number of seconds before now, because clocks of clients may be slow.
 const EARLIER: i64 = 3600;
 /// The server renews a certificate made by Enfilade when the certificate expires in fewer than this number of days.
 const RENEW_DAYS: i64 = 30;
@@ -189,7 +189,7 @@ fn lock(data: &Path, place: &Path) -> anyhow::Result<FileLock> {
     Ok(lock)
 }
 
-/// Writes a file. The file belongs to the owner of the data directory, also if this process runs as root.
+/// Writes a file. The file belongs to the owner of the data directory, even if this process runs as root.
 pub(crate) fn write_for_owner(data: &Path, path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
     let written = std::fs::metadata(data).and_then(|owner| atomic::replace(path, bytes, mode, Some(&owner)));
     written.with_context(|| format!("`{}` cannot be written", path.display()))
@@ -352,8 +352,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("{}.pem", name.replacen('*', "_", 1))
 }
 
-/// Whether Enfilade made a bundle. For such a bundle, the same directory contains a file with the extension `.crt`, with the certificate that issued
-/// the bundle's certificate.
+/// Whether Enfilade made a bundle. If Enfilade made it, the same directory contains a file with the extension `.crt`. This file contains the
+/// certificate of the issuer.
 pub(crate) fn is_self_made(place: &Path, pem: &[u8]) -> bool {
     let trusted = std::fs::read(place.with_extension("crt")).unwrap_or_default();
     enfilade_tls::is_issued_by(pem, &trusted)
@@ -420,7 +420,7 @@ mod tests {
         renew(data, &place, &named, later).unwrap();
         let [first_then, of_ca_then, by_itself_then] = all();
         assert!(first_then != first && of_ca_then != of_ca);
-        assert_eq!(by_itself_then, by_itself, "its clients would have to trust the new one");
+        assert_eq!(by_itself_then, by_itself, "clients of the old certificate would refuse a new one");
         let leaf = Leaf::read(&of_ca_then, &mut enfilade_tls::Room::default()).unwrap();
         assert_eq!(leaf.names, ["192.0.2.7", "box.lan"]);
         assert_eq!(leaf.not_after, later + SERVER_DAYS * DAY);

@@ -56,7 +56,7 @@ pub(crate) fn try_to_listen(data: &Path, mut config: Config, arguments: &Serve) 
     certificates::examine(&config.tls, data).map(drop)
 }
 
-/// Replaces the addresses in the configuration by the addresses of the command line.
+/// Replaces the addresses in the configuration by the addresses from the command line.
 fn take(config: &mut Config, arguments: &Serve) {
     if let Some(listen) = &arguments.listen {
         config.tls.listen.clone_from(listen);
@@ -101,7 +101,7 @@ pub(crate) fn run(
     runtime.block_on(serve(&home, connections, limits, json)).inspect_err(|_| notes::write())?;
     // Threads that are blocked in a file system may not end. So this call waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    // From here on, no other member waits for this server when that member changes facts.
+    // From here on, the other members do not wait for this server when they change facts.
     home.facts.server.iter().for_each(|server| server.end());
     Ok(ExitCode::SUCCESS)
 }
@@ -189,8 +189,8 @@ async fn serve(
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
-    // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because it would bypass them. So the limits
-    // are set after the first reading.
+    // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
+    // So the limits are set after the first reading.
     confinement.limit_calls(&home.config)?;
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
@@ -303,8 +303,8 @@ fn decide(
     }
 }
 
-/// Sends the remaining traces, and writes the remaining lines of the log. Each of the two takes at most one second, because the reader may have stopped
-/// reading.
+/// Sends the remaining traces, and writes the remaining lines of the log. Each of the two takes at most one second, because the reader may have
+/// stopped reading.
 async fn end_records(faces: &Faces, log: Arc<AccessLog>) {
     traces::finish(faces).await;
     let write = move || {
@@ -359,7 +359,7 @@ impl Listeners {
                 }
                 None => Vec::new(),
             },
-            // Every process can connect, because the kernel reports the user of the process.
+            // Every process may connect, because the kernel reports which user runs the process.
             decisions: match &config.decisions.listen {
                 Some(addresses) => addresses.bind_all(("decisions", "decisions.listen"), 0o666).await?,
                 None => Vec::new(),
@@ -438,7 +438,7 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     Ok(upgrades)
 }
 
-/// Logs some of the API tokens with an unusable hash once. `enfilade doctor` shows all of them.
+/// At the start, logs some of the API tokens that have an unusable hash. `enfilade doctor` shows all of them.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
     let source = Arc::clone(&home.facts.source);

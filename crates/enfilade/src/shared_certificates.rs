@@ -98,7 +98,7 @@ impl CertificatesOfFleet {
     }
 
     /// Adds, replaces or removes (`None`) a certificate of the fleet. If this member ordered the certificate from an ACME authority, `order` is this
-    /// order, and its success is recorded, too.
+    /// order. Then the same change records the success of the order.
     ///
     /// # Errors
     /// When the certificate is too large, when etcd does not answer, or when other members change certificates or have the order.
@@ -140,7 +140,8 @@ impl CertificatesOfFleet {
         }
     }
 
-    /// The certificates for which this machine does not have the version of the fleet, with the reasons, and the number of all certificates.
+    /// Compares the certificates of the fleet with the files on this machine. Returns the number of all certificates, and the certificates for which
+    /// this machine does not have the fleet's version, with the reasons.
     pub(crate) async fn compare(&self, log: &Log) -> anyhow::Result<(usize, BTreeMap<String, String>)> {
         let set = log.certificate_set().await?;
         self.refuse_older(&set)?;

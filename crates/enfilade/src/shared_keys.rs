@@ -1,5 +1,5 @@
-//! The keys of sessions of a fleet. etcd stores the newest keys, encrypted for the members. Each member also stores the keys in its directory of
-//! keys, and their id in the file `keys/shared-keys.id`.
+//! The keys with which a fleet signs the tokens of sessions. etcd stores the newest keys, encrypted for the members. Each member also stores the keys
+//! in its directory of keys, and their id in the file `keys/shared-keys.id`.
 
 use crate::config::Config;
 use crate::fleet_log::{log, wait_for};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The interval at which a command asks whether all servers use new keys.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The keys of sessions of a member and of its fleet.
+/// The keys with which a member and its fleet sign the tokens of sessions.
 pub(crate) struct KeysOfFleet {
     data: PathBuf,
     config: Config,
@@ -77,9 +77,9 @@ impl KeysOfFleet {
         Ok(keys)
     }
 
-    /// Makes new keys from the keys of the fleet, and gives them to all members. Before that, waits until every server either uses the present keys
-    /// or refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the description of the change that
-    /// `make` returns.
+    /// Makes new keys from the keys of the fleet, and gives them to all members. Before it makes the keys, this function waits until every server
+    /// either uses the present keys or refuses all requests. Then each server that accepts requests knows the key that signs next. Returns the
+    /// description of the change that `make` returns.
     ///
     /// # Errors
     /// When `make` refuses, when etcd does not answer, or when another member changed the keys at the same time.
@@ -101,8 +101,9 @@ impl KeysOfFleet {
     pub(crate) fn share_own(&self) -> anyhow::Result<()> {
         let log = log(&self.config, self.store)?;
         let before = wait_for(async { log.shared_keys().await })?;
-        // The key for the hashes of API tokens encrypts the shared keys. If this machine had a different key from the key of the other members, the
-        // other members could not decrypt what this machine shares. So the present keys of the fleet are decrypted first, which fails in this case.
+        // The key for the hashes of API tokens encrypts the shared keys. If the key of this machine differed from the key of the other members, the
+        // other members could not decrypt the keys that this machine shares. So this function first decrypts the present keys of the fleet. If the
+        // key differs, the decryption fails.
         before.as_ref().map(|before| self.open(before)).transpose()?;
         let before = before.map(|before| before.id);
         let found = self.keys.read().with_context(|| self.keys.directory().display().to_string())?;
@@ -121,15 +122,15 @@ impl KeysOfFleet {
         let log = log(&self.config, self.store)?;
         let is_shared = wait_for(async { log.share_keys(before, &SharedKeys { id, sealed }).await })
             .context(
-                "it is not known whether the keys were changed: when etcd answers again, compare KEYS in `enfilade fleet status` with the keys before",
+                "it is not known whether the keys were changed: when etcd answers again, compare KEYS in `enfilade fleet status` with the earlier keys",
             )?;
         ensure!(is_shared, "another member changed the keys of sessions at the same time: try again");
         self.install(id, keys)
-            .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write them")
+            .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write the keys")
     }
 
-    /// Waits until no registered server accepts requests with other keys than the keys of this machine. A server that has not got these keys yet
-    /// refuses all requests after a short time. A warning names such servers.
+    /// Waits until no registered server accepts requests with keys other than those of this machine. A server that has not got these keys yet refuses
+    /// all requests after a short time. A warning names such servers.
     ///
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.

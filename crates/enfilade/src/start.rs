@@ -1,6 +1,6 @@
 //! Opens the store of facts for a server. An older store is upgraded, and a store with much free space is compacted. If another process restores,
-//! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its
-//! threads, it limits the files and ports that its process may open.
+//! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its threads, the
+//! server limits the files and ports that its process may open.
 
 use crate::config::Config;
 use crate::confinement::Confinement;
@@ -25,7 +25,7 @@ const CLOSE_TRIES: u32 = 25;
 
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 ///
-/// `config` includes the addresses of the command line.
+/// `config` includes the addresses from the command line.
 pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
     let (mut tries, mut announced, mut limits) = (0, 0, None);
     loop {
@@ -43,7 +43,7 @@ pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow:
         if most <= tries {
             return Err(why);
         }
-        // The reason, and with it the limit, can change: the other process first opens the store, then upgrades it.
+        // The reason and the limit can change between two attempts: the other process first opens the store, then upgrades it.
         if announced < most {
             let seconds = TRY_AGAIN.as_millis() * u128::from(most - tries) / 1000;
             say(&format!("this server waits, and tries again for {seconds} s: {why}"));

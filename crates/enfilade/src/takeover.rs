@@ -1,4 +1,4 @@
-//! Takes over the datastores of members of the fleet that have no server any more (rule 12 of docs/fleet-protocol.md).
+//! Takes over the datastores of a member of the fleet if the member has no server any more (rule 12 of docs/fleet-protocol.md).
 
 use crate::fleet_log::{log, name};
 use crate::home::{Home, server_change_context};
@@ -16,9 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// How often the thread looks for members without a server.
 const EVERY: Duration = Duration::from_secs(1);
-/// The members that may serve a datastore are listed in an order. This member takes the datastore over if all members before it had no server in this
-/// number of checks in a row. Because several checks are needed, a member keeps its datastores while its server is restarted, or while all servers
-/// start at the same time.
+/// The members that may serve a datastore are listed in an order. This member takes the datastore over if, in this number of checks in a row, all
+/// members before this member in the list had no server. Because several checks are needed, a member keeps its datastores while its server is
+/// restarted, or while all servers start at the same time.
 const LOOKS: u32 = 10;
 
 /// Starts the thread. A server that is in no fleet needs no such thread.
@@ -111,7 +111,7 @@ impl Standby {
         Ok(())
     }
 
-    /// Compares the members that have a server with the members before this member. Returns the datastores to take over now.
+    /// For each datastore, checks whether a member before this member has a server. Returns the datastores to take over now.
     fn look(&mut self, registered: &BTreeSet<String>) -> Vec<(DatastoreName, HomeMembers)> {
         let have_none = |home: &HomeMembers| {
             home.before(&self.own).unwrap_or_default().into_iter().all(|member| !registered.contains(member))

@@ -1,5 +1,5 @@
-//! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. Reports if tokens
-//! need another key than the key in the file.
+//! Loads the key for the hashes of API tokens. If the key file does not exist, a key is created, unless tokens need the lost key. If tokens need a
+//! key that differs from the key in the file, this problem is reported.
 
 use crate::output;
 use enfilade_admin::{FernetKeys, TokenKey, judge_token_key};
@@ -63,7 +63,7 @@ pub(crate) fn judge(
     Ok((judge_token_key(source, key.as_ref())?, key))
 }
 
-/// A warning for `enfilade facts restore`, if the restored facts need another key than the key in the data directory.
+/// A warning for `enfilade facts restore`, if the key that the restored facts need differs from the key in the data directory.
 pub(crate) fn after_restore(data: &Path, group: Option<u32>, source: &dyn Source) -> Option<String> {
     let key = key::load(&path(data), group).ok();
     let key = key.as_ref().map(|key| HashKey::new(key.bytes()));

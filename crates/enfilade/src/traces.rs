@@ -1,5 +1,5 @@
-//! Sends the traces of requests to an OpenTelemetry collector (`[traces]`), over OTLP/HTTP with JSON. A request never waits for the collector: finished
-//! requests wait in a queue of limited size, and this module sends them in batches.
+//! Sends the traces of requests to an OpenTelemetry collector (`[traces]`), over OTLP/HTTP with JSON. A request never waits for the collector:
+//! finished requests wait in a queue of limited size, and this module sends them in batches.
 
 mod otlp;
 
@@ -62,11 +62,11 @@ struct Exporter {
     ending: watch::Receiver<bool>,
     /// The name of this machine in its fleet; empty without a fleet.
     member: String,
-    /// Whether the last attempt failed. Only the first failure is logged, and the first success after failures.
+    /// Whether the last attempt failed. Only the first failure, and the first success after failures, are logged.
     is_failing: bool,
 }
 
-/// The reason why the collector did not take a batch.
+/// The reason why the collector did not accept a batch.
 enum Unsent {
     /// A later attempt may succeed.
     Later(anyhow::Error),
@@ -92,7 +92,7 @@ impl Exporter {
         }
     }
 
-    /// Waits. Returns whether the server stops meanwhile.
+    /// Waits for the given time, or until the server stops. Returns whether the server stops.
     async fn pause(&mut self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => false,
@@ -157,7 +157,9 @@ impl Exporter {
             }
             status => {
                 let status = status.as_u16();
-                Err(Unsent::Refused(anyhow::anyhow!("it refused them with status {status}: {text}")))
+                Err(Unsent::Refused(anyhow::anyhow!(
+                    "the collector refused them with status {status}: {text}"
+                )))
             }
         }
     }
@@ -176,14 +178,14 @@ impl Exporter {
             let status = response.status();
             let body = Limited::new(response.into_body(), BODY_MAX).collect().await;
             let text = body.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
-            // Some hundred characters are enough to find the cause.
+            // A few hundred characters are enough to find the cause.
             Ok((status, text.unwrap_or_default().chars().take(300).collect()))
         };
         let driven = async {
             let _ = connection.await;
             std::future::pending::<()>().await;
         };
-        // The connection ends with this function, also if the time for the answer is over.
+        // The connection ends when this function ends, even if no answer arrived in time.
         tokio::select! {
             answer = exchange => answer,
             () = driven => anyhow::bail!("the connection ended"),

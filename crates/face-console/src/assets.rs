@@ -20,11 +20,11 @@ pub(crate) struct Asset {
 pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "css", "text/css; charset=utf-8", include_str!("assets/console.css"))
 });
-/// The script. Without the script, all functions except uploads, passkeys and the comparison of two moments work.
+/// The script. Only uploads, passkeys, and the comparison of earlier rights with present rights need the script.
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });
-/// The script of the pages of links. Without this script, guests can do everything except upload.
+/// The script of the pages of links. Only uploads of guests need this script.
 pub(crate) static GUEST_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("guest", "js", "text/javascript; charset=utf-8", include_str!("assets/guest.js"))
 });

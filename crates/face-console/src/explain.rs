@@ -107,7 +107,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let content = html! {
         div.head { div {
             h1 { "Explain" }
-            p { "What happens if somebody uses a file: each door that the request passes, and what decided." }
+            p { "What happens if somebody uses a file: each door that the request passes, and the reason for its decision." }
         } }
         (form)
         (result)
@@ -269,7 +269,7 @@ fn doors(explanation: &Explanation) -> Markup {
         ol.doors.card {
             li.unasked { div {
                 h3 { "TLS" }
-                p.says { "The certificate is chosen at the handshake, before anybody is known. It does not depend on the person." }
+                p.says { "The certificate is chosen at the handshake, before the server knows the user. So it does not depend on the user." }
             } }
             (door("Identity", of(Door::Identity)))
             (door("Datastore", of(Door::Datastore)))
@@ -310,9 +310,10 @@ fn remedy_of(remedy: &Remedy, who: &str, datastore: Option<&DatastoreName>) -> M
     };
     let (text, commands) = match remedy {
         Remedy::OfTheCode => return html! {},
-        Remedy::OtherCredential => {
-            ("Use another credential: no role gives this one rights in a datastore.".to_owned(), Vec::new())
-        }
+        Remedy::OtherCredential => (
+            "Use another credential: no role gives this credential rights in a datastore.".to_owned(),
+            Vec::new(),
+        ),
         Remedy::Role { path, role, of_token } => {
             let too = if *of_token { " The owner of the token needs the role, too." } else { "" };
             let text = format!("The role {} on the path would be enough.{too}", role.name());

@@ -33,9 +33,9 @@ fn words(status: StatusCode) -> (&'static str, &'static str) {
         StatusCode::FORBIDDEN => {
             ("You may not do this", "Ask an administrator of this server for the right.")
         }
-        StatusCode::LOCKED => ("It is locked", "Another program works on it. Try again when it is done."),
+        StatusCode::LOCKED => ("It is locked", "Another program is working on it. Try again later."),
         StatusCode::CONFLICT => {
-            ("That does not fit", "Something else is there, or it was changed meanwhile.")
+            ("That is a conflict", "For example, a name is already in use, or a file was changed meanwhile.")
         }
         StatusCode::INSUFFICIENT_STORAGE => (
             "No room is left",
@@ -43,7 +43,7 @@ fn words(status: StatusCode) -> (&'static str, &'static str) {
         ),
         StatusCode::SERVICE_UNAVAILABLE => ("Not available now", "Try again in a moment."),
         StatusCode::METHOD_NOT_ALLOWED => {
-            ("That is not possible here", "This is something else than expected.")
+            ("That is not possible here", "The action does not apply to this file, folder or page.")
         }
         status if status.is_server_error() => {
             ("The server made an error", "The log of the server says more.")
@@ -108,7 +108,7 @@ pub(crate) fn outside(result: Result<Answer, Failure>, mut trace: Trace) -> Answ
     answer
 }
 
-/// The failure for a script that is not signed in.
+/// The failure of a request from a script that is not signed in.
 pub(crate) fn signed_out() -> Failure {
     IdentityRefusal::NoCredential.into()
 }

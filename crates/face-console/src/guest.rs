@@ -124,7 +124,7 @@ async fn admitted(
     (text, proof): (&str, LinkProof),
     trace: &mut Trace,
 ) -> Result<Visit, Failure> {
-    // A text that no link can have is refused like an unknown link.
+    // A text that cannot be the secret of a link is refused like an unknown link.
     let text = Secret::new(text.as_bytes()).ok_or(IdentityRefusal::NoLink)?;
     let credential = Credential::Link(LinkAsk { text, proof });
     let mut visit = trace.admitted(faces.arc_house().admit(&credential, connection.peer.ip())).await?;
@@ -228,7 +228,7 @@ async fn enter(
     (text, body): (&str, Received),
     trace: &mut Trace,
 ) -> Result<Answer, Failure> {
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let body = collect_form(body, &faces.limits()).await?;
     let form = form_pairs(&body).ok_or(NO_FORM)?;
     let password = Secret::new(parameter(&form, "password").unwrap_or_default().as_bytes());

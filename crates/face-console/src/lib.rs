@@ -1,6 +1,6 @@
-//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. All functions except uploads, passkeys
-//! and the comparison of two moments work without a script. The console decides nothing: every page and every action asks the doors for the same
-//! permits as the calls of the APIs.
+//! The console: pages for people, below `/console/` on the main listener. The pages are made on the server. Only uploads, passkeys, and the
+//! comparison of earlier rights with present rights need a script. The console decides nothing: every page and every action asks the doors for the
+//! same permits as the calls of the APIs.
 //!
 //! - `session.rs` signs in and out. The cookie is a credential for the console only.
 //! - `click.rs` defines a request of a signed-in browser. Every page gets such a request.
@@ -86,14 +86,14 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
                 trace.answered(&answer);
                 answer
             }
-            // A person who opens a page sends no request with another method. Only the script does, so the response is text and not a page.
+            // Only the script sends requests with methods other than GET, HEAD and POST. So the response is text, and not a page.
             Ok(None) => failure::plain(failure::signed_out(), trace),
             Err(failure) => failure::outside(Err(failure), trace),
         }
     })
 }
 
-/// The areas of the console with URLs in which the name of a datastore follows the name of the area.
+/// Areas of the console. In a URL of such an area, the name of a datastore follows the name of the area.
 const OF_DATASTORES: [&str; 10] =
     ["files", "content", "zip", "uploads", "share", "search", "why", "review", "review-csv", "trash"];
 
@@ -109,15 +109,15 @@ fn has(headers: &HeaderMap, name: &str, values: &[&str]) -> bool {
     headers.get(name).is_none_or(|value| values.iter().any(|known| value.as_bytes() == known.as_bytes()))
 }
 
-/// Refuses a request that a page of another site makes a browser send. Exception: a link on another site may open a page. But a link on another site
-/// must not start a download. A download shows no page, and the user did not ask for the download.
+/// Refuses a request if a page of another site caused the browser to send it. Exception: a link on another site may open a page. But a link on
+/// another site must not start a download. A download shows no page, and the user did not ask for the download.
 fn check_site(headers: &HeaderMap, is_download: bool) -> Result<(), RequestError> {
     let opens_page =
         has(headers, "sec-fetch-mode", &["navigate"]) && has(headers, "sec-fetch-dest", &["document"]);
     if opens_page && !is_download { Ok(()) } else { is_own_site(headers) }
 }
 
-/// Refuses a request that a page of another site makes a browser send.
+/// Refuses a request if a page of another site caused the browser to send it.
 fn is_own_site(headers: &HeaderMap) -> Result<(), RequestError> {
     match has(headers, "sec-fetch-site", &["same-origin", "none"]) {
         true => Ok(()),
@@ -216,7 +216,7 @@ async fn show(click: &mut Click<'_>, path: &str) -> Result<Answer, Failure> {
 
 /// Does the action that a form requests.
 async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Answer, Failure> {
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let body = collect_form(body, &click.faces.limits()).await?;
     click.form = form_pairs(&body).ok_or(NO_FORM)?;
     let shown = enfilade_faces::browser::parameter(&click.form, "csrf");

@@ -1,5 +1,5 @@
-//! Links with which the user shares files and folders: the form on the pages of files and folders, and the page with all links. Only the response to
-//! the form that makes a link contains the text of the link.
+//! Links with which the user shares files and folders. This module contains the form for a new link, which is on the pages of files and folders. It
+//! also contains the page that lists the links. The text of a link is shown only once: in the response to the form that makes the link.
 
 use crate::click::{Click, Trouble, said};
 use crate::icons::Icon;
@@ -26,7 +26,8 @@ const LINKS_SHOWN: usize = 100;
 /// One megabyte, in bytes.
 const MEGABYTE: u64 = 1_000_000;
 
-/// The permit to make or end links of the user. The user needs no privilege for this permit, but a lent credential does not get the permit.
+/// The permit to make or end links of the user. The user needs no privilege for this permit. If the user logged in with a lent credential, the permit
+/// is refused.
 fn permit(click: &mut Click<'_>) -> Result<AdminPermit, Failure> {
     let user = click.user();
     click.permit(PATH, Privileges::PERMISSIONS_MODIFY, Lending::People, Some(&user))
@@ -86,7 +87,7 @@ pub(crate) async fn create(click: &mut Click<'_>, place: Place) -> Result<Answer
 fn number<N: std::str::FromStr>(click: &Click<'_>, name: &str, what: &str) -> Result<Option<N>, Trouble> {
     match click.field(name) {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| said(format!("{what} is no number: `{text}`"))),
+        text => text.parse().map(Some).map_err(|_| said(format!("{what} is not a number: `{text}`"))),
     }
 }
 
@@ -128,7 +129,7 @@ async fn made(click: &mut Click<'_>, place: &Place) -> Result<Answer, Trouble> {
     Ok(shown(click, place, &new, &link.text))
 }
 
-/// Checks that the user has the rights that the link lends. Without these rights, the link would open nothing.
+/// Checks that the user has the rights that the link lends. Without these rights, the link would give no access to anything.
 fn may_share(visit: Visit, place: &LinkPlace) -> Result<(), Refusal> {
     let kind = match place.rights {
         LinkRights::Read => OperationKind::Read,
@@ -147,7 +148,7 @@ fn may_share(visit: Visit, place: &LinkPlace) -> Result<(), Refusal> {
 
 /// The page with the new link. The link is shown only once.
 fn shown(click: &mut Click<'_>, place: &Place, new: &NewLink, text: &str) -> Answer {
-    // The origin of the form was compared with the host of this server.
+    // An earlier check has already compared the origin of the form with the host of this server.
     let origin = click.head.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
     let url = format!("{origin}{LINKS}{text}");
     let content = html! {
@@ -230,8 +231,8 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Links, title, &content))
 }
 
-/// Whether the user administers the datastore of a link. If not, the page does not show the user the path of another user's link, because names in
-/// the path can be hidden from the user.
+/// Whether the user administers the datastore of a link. A user who does not administer the datastore does not see the paths of other users' links,
+/// because such a path can contain names that are hidden from the user.
 fn administers(click: &mut Click<'_>, link: &LinkSummary) -> bool {
     click.holds(&format!("/datastore/{}", link.place.datastore), Privileges::DATASTORE_MODIFY)
 }
@@ -283,7 +284,7 @@ fn line(
     }
 }
 
-/// Ends a link, as a form of the page requests.
+/// Ends the link that a form of the page names.
 pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer, Failure> {
     let done = match action {
         "end" => end_own(click).await,

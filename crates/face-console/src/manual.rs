@@ -16,7 +16,7 @@ use texts::{TEXTS, Text};
 
 /// The maximum number of results of a search.
 const FOUND_MAX: usize = 50;
-/// The number of words of a search that are used.
+/// The maximum number of words of a search. The server ignores further words.
 const WORDS_MAX: usize = 8;
 /// The length of the text around the first word of a result, in characters.
 const EXCERPT: usize = 160;
@@ -80,8 +80,8 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     TEXTS.iter().flat_map(|text| parts(text).into_iter().map(move |part| entry(text, part))).collect()
 });
 
-/// The parts of pages that contain all words, at most [`FOUND_MAX`], and the number of all such parts. Parts with more of the words in their heading
-/// come first.
+/// Returns the parts of pages that contain all words: at most [`FOUND_MAX`] parts, and the number of all such parts. Parts with more of the words in
+/// their heading come first.
 fn search(words: &[String]) -> (Vec<&'static Entry>, usize) {
     let has = |entry: &Entry, word: &String| entry.lower.contains(word) || entry.heading.contains(word);
     let is_found = |entry: &&Entry| !words.is_empty() && words.iter().all(|word| has(entry, word));
@@ -92,10 +92,10 @@ fn search(words: &[String]) -> (Vec<&'static Entry>, usize) {
     (found, all)
 }
 
-/// The part of the text around the first place with one of the words. If the text has none of the words, the result is its beginning.
+/// The text around the first occurrence of one of the words. If the text contains none of the words, the result is the beginning of the text.
 fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
     let at = words.iter().filter_map(|word| lower.find(word.as_str())).min().unwrap_or(0);
-    // The number of characters is used, because lower case letters can have another number of bytes.
+    // The position is counted in characters, because the upper-case form and the lower-case form of a letter can have different numbers of bytes.
     let before = lower.get(..at).map_or(0, |before| before.chars().count());
     let from = before.saturating_sub(EXCERPT / 3);
     let shown: String = text.chars().skip(from).take(EXCERPT).collect();

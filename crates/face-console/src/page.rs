@@ -50,8 +50,8 @@ pub(crate) enum Notice {
     },
 }
 
-/// The messages about actions that were done. The URL of the next page contains only the key of a message. So a link cannot make a page show another
-/// text.
+/// The messages about actions that were done. After an action, the URL of the next page contains only the key of the message. So a URL cannot make a
+/// page show a message that is not in this list.
 const DONE: [(&str, &str); 16] = [
     ("folder", "The folder was created."),
     ("moved", "Moved."),
@@ -90,13 +90,13 @@ pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
     guarded(answer)
 }
 
-/// Adds the headers that every response of the console has. The headers forbid caches to store the response, and the browser to guess the type of the
-/// response. They also forbid pages of other sites to use the response.
+/// Adds the headers that every response of the console has. The headers forbid caches to store the response. They forbid browsers to guess the type
+/// of the response. They also forbid pages of other sites to use the response.
 pub(crate) fn guarded(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     for (name, value) in [
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // The policy is not `no-referrer`, because with `no-referrer`, browsers send `Origin: null` with forms.
+        // The referrer policy is not `no-referrer`: with that policy, browsers would send `Origin: null` with forms.
         (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -229,8 +229,8 @@ pub(crate) fn empty(icon: Icon, title: &str, text: &Markup) -> Markup {
     html! { div.empty { (icon.show()) h2 { (title) } p { (text) } } }
 }
 
-/// One page of a list: the rows of the page with this number, and the links to the pages before and after it. `query` is the field of the URL that
-/// contains the number of the page; the first page has the number 0.
+/// Returns one page of a list: the rows of the page, and the links to the previous page and the next page. `query` is the name of the URL parameter
+/// that contains the number of the page. The first page has the number 0.
 pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -> (&'r [T], Markup) {
     let number: usize = asked.parse().unwrap_or(0);
     let rest = all.get(number.saturating_mul(rows)..).unwrap_or_default();
@@ -238,7 +238,7 @@ pub(crate) fn part<'r, T>(all: &'r [T], rows: usize, query: &str, asked: &str) -
     (shown, pages(&[], query, number, !more.is_empty()))
 }
 
-/// The links to the pages before and after the page with this number. The query of each link also contains the fields `kept`.
+/// The links from the page with this number to the previous page and the next page. The query of each link also contains the fields `kept`.
 pub(crate) fn pages(kept: &[(&str, &str)], query: &str, number: usize, has_more: bool) -> Markup {
     let to = |number: usize| {
         let number = number.to_string();

@@ -10,7 +10,7 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath, shell_word};
 pub(crate) struct Place {
     pub(crate) datastore: DatastoreName,
     pub(crate) path: StorePath,
-    /// Whether the URL is that of a folder: the URL ends with a slash, or contains only the name of a datastore.
+    /// Whether the URL names a folder: the URL ends with a slash, or contains only the name of a datastore.
     pub(crate) is_folder: bool,
 }
 
@@ -18,7 +18,7 @@ impl Place {
     /// Reads the part of a URL that begins with the name of a datastore.
     pub(crate) fn read(rest: &str, limits: &Limits) -> Result<Self, RequestError> {
         let (name, encoded) = rest.split_once('/').unwrap_or((rest, ""));
-        // If the text cannot be the name of a datastore, the server answers as for an unknown name.
+        // If the text cannot be the name of a datastore, the answer is the same as for an unknown datastore.
         let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
         let path = StorePath::from_url(encoded).map_err(RequestError::Path)?;
         path.keeps_to(limits).map_err(RequestError::Path)?;

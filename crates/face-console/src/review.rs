@@ -1,6 +1,7 @@
 //! The page "Who can read this?". It shows the persons who may read a file or list a folder, and examines at most [`PEOPLE_MAX`] persons. A CSV file
-//! contains all rights of all persons on everything below the folder. The page and the CSV file need the permits of [`may_ask_about_others`]. The
-//! script of the page compares a CSV file that was downloaded earlier with the present one, so the server does not read the earlier file.
+//! contains all rights of all persons on all files and folders below the folder. To get the page or the CSV file, the user needs the permits of
+//! [`may_ask_about_others`]. The script of the page can compare an earlier CSV file with the present CSV file. This comparison runs in the browser,
+//! so the server does not read the earlier file.
 
 use crate::click::Click;
 use crate::explain::{may_ask_about_others, may_review};
@@ -27,7 +28,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The interval at which the doors are asked again while the client is slow.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Every user who is enabled and has not expired. There can be very many users, so the other conditions of a login are not checked here.
+/// Every enabled user with an account that has not expired. The number of users can be very large, so this function does not check the other
+/// conditions of a login.
 fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     let now = faces.house().now().unix_seconds;
     let users = enfilade_admin::list_users(faces.house().source()).map_err(failure_of_change)?;
@@ -97,7 +99,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     Ok(click.page(Section::Files, "Who can read this?", &content))
 }
 
-/// Sends the rights of all persons on everything below a place, while the client reads.
+/// Sends the rights of all persons on all files and folders below a place, as fast as the client reads.
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();
@@ -161,7 +163,7 @@ impl<'s> Writing<'s> {
         if self.lines.len() < PIECE_BYTES { ControlFlow::Continue(()) } else { self.send() }
     }
 
-    /// Sends the lines. While the client is slow, this function asks the doors once a second whether the user may still review.
+    /// Sends the lines. While the client is slow, this function asks the doors once a second whether the user is still permitted to see these rights.
     fn send(&mut self) -> ControlFlow<()> {
         let runtime = tokio::runtime::Handle::current();
         loop {

@@ -1,5 +1,5 @@
-//! The sections of the console. A section of the administration is shown only to users with the privilege that the calls of the section need. Each
-//! page also asks door 4 itself.
+//! The sections of the console. A section of the administration is shown only to users who have the privilege for the calls of the section. In
+//! addition, each page asks door 4.
 
 use crate::icons::Icon;
 use enfilade_facts::vocabulary::Privileges;
@@ -58,7 +58,7 @@ impl Section {
         self.row().2
     }
 
-    /// The path on which the section needs a privilege, and the privilege; `None` if every user may open the section.
+    /// A path and a privilege: a user may open the section only with this privilege on this path. `None` if every user may open the section.
     pub(crate) fn needs(self) -> Option<(&'static str, Privileges)> {
         self.row().3
     }

@@ -1,5 +1,5 @@
-//! Signing in to the console, and signing out. The cookie proves a session with the console as audience, so only the console accepts the cookie. The
-//! token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
+//! Signing in to the console, and signing out. The cookie proves a session. The audience of this session is the console, so only the console accepts
+//! the cookie. The token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
 
 use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};
@@ -22,7 +22,7 @@ use maud::{Markup, html};
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
 
 /// Checks that the origin of a form is this host. On a connection with TLS, only forms of `https` pages are accepted. On a connection without TLS,
-/// forms of `https` pages are accepted, too, because a proxy in front of the server can have removed TLS.
+/// forms of `https` pages are accepted, too, because a proxy in front of the server may have removed TLS.
 pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(), RequestError> {
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let own = head.uri.authority().map(hyper::http::uri::Authority::as_str).or(host);
@@ -38,7 +38,7 @@ pub(crate) fn is_own_origin(connection: &Connection, head: &Parts) -> Result<(),
     })
 }
 
-/// The origin of a form. The caller has checked that it is this host.
+/// The origin of a form. The caller has checked that the origin is this host.
 pub(crate) fn origin(head: &Parts) -> Option<&str> {
     head.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok())
 }
@@ -60,7 +60,7 @@ pub(crate) fn is_csrf(own: &str, shown: Option<&str>) -> bool {
     digest(own).zip(shown).is_some_and(|(own, shown)| is_same_digest(&own, &shown))
 }
 
-/// The user of a browser, and the token of its forms; `None` if the browser is not signed in.
+/// The user of a browser, and the token that the forms of the browser must send. `None` if the browser is not signed in.
 ///
 /// # Errors
 /// When door 2 cannot judge the session.
@@ -70,7 +70,7 @@ pub(crate) async fn signed_in(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Option<(Visit, String)>, Failure> {
-    // A cookie that cannot be read counts as no cookie. The user can sign in, and gets a new cookie.
+    // A malformed cookie is treated like a missing cookie: the user can sign in, and gets a new cookie.
     let Ok(Some(ask)) = browser(headers, CONSOLE_COOKIE, || Audience::Console) else { return Ok(None) };
     let csrf = to_hex(&csrf_of(&ask).0);
     let credential = Credential::Browser(ask);
@@ -126,7 +126,7 @@ fn proceed(to: Option<Target>) -> Answer {
     page::guarded(redirect(to.as_ref().map_or("/console/", Target::as_str)))
 }
 
-/// GET shows the page for signing in, and POST signs in.
+/// GET shows the page for signing in. POST signs the user in.
 ///
 /// # Errors
 /// When another site sent the form, or the session cannot be stored.
@@ -145,7 +145,7 @@ pub(crate) async fn sign_in(
     }
     is_own_origin(connection, &head)?;
     let body = collect_form(body, &faces.limits()).await?;
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let to = parameter(&pairs, "to").and_then(own_target);
     let user = parameter(&pairs, "user").unwrap_or_default().trim();
@@ -156,7 +156,7 @@ pub(crate) async fn sign_in(
         }
         Ok(Issued::Session(session)) => {
             connection.anonymous.release();
-            // The browser gets a new cookie and forgets its old session. So the old session must not stay valid.
+            // The new cookie replaces the cookie of the old session in the browser. So the old session must not stay valid.
             end_other(faces, connection, &head.headers, trace).await;
             let stored = change(faces, trace, move |ctx| store_sign_in(ctx, &session)).await?;
             let seconds = stored.expires_at.saturating_sub(faces.house().now().unix_seconds);
@@ -179,7 +179,7 @@ pub(crate) async fn sign_in(
     }
 }
 
-/// The result of a form for signing in that was accepted.
+/// The result of an accepted form for signing in.
 enum Issued {
     Session(Box<Session>),
     /// The password is right, and the account needs a code. The text is the receipt for the password.
@@ -204,7 +204,7 @@ async fn issue(
     Ok(Issued::Session(Box::new(trace.admitted(arrival.sign_in(Audience::Console)).await?)))
 }
 
-/// Ends the session that the browser had before.
+/// Ends the previous session of the browser.
 async fn end_other(faces: &Faces, connection: &Connection, headers: &HeaderMap, trace: &Trace) {
     let Ok(Some(ask)) = browser(headers, CONSOLE_COOKIE, || Audience::Console) else { return };
     let admitted = faces.arc_house().admit(&Credential::Browser(ask), connection.peer.ip()).await;
@@ -230,7 +230,7 @@ pub(crate) async fn leave(faces: &Faces, visit: &Visit, trace: &Trace) -> Result
     Ok(answer)
 }
 
-/// The response after a change of the password, which ended all sessions of the user.
+/// The response after a change of the password. The change ended all sessions of the user.
 pub(crate) fn changed_password() -> Answer {
     signed_out(
         "Password changed",
@@ -283,6 +283,6 @@ mod tests {
         {
             assert_eq!(is_csrf(&own, shown), is_it);
         }
-        assert!(!is_csrf("", Some("")), "no token is not a token");
+        assert!(!is_csrf("", Some("")), "an empty token is not valid");
     }
 }

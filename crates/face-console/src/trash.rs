@@ -1,5 +1,5 @@
 //! The trash of a datastore: the files and folders that the user deleted in the console. The user can restore an item to its former path or to
-//! another path, and can delete an item for good. An administrator of the datastore can open the page with the items of all users.
+//! another path, and can delete an item permanently. An administrator of the datastore can open the page with the items of all users.
 
 use crate::click::{Click, Trouble, said};
 use crate::failure::sentence;
@@ -17,7 +17,7 @@ use enfilade_passage::{
 };
 use maud::{Markup, html};
 
-/// The maximum number of items on a page, and of items that one form restores.
+/// The maximum number of items on a page. One form restores at most this number of items.
 const ITEMS: usize = 100;
 /// The maximum number of datastores on the page that lists them.
 const STORES: usize = 200;
@@ -27,8 +27,8 @@ pub(crate) fn url_of(datastore: &DatastoreName) -> String {
     format!("/console/trash/{datastore}/")
 }
 
-/// The message about items that were moved to the trash, if the query names such items. If the query comes from a link of another person, it still
-/// can name only items of the user, and nothing is restored until the user presses the button.
+/// The message about items that were moved to the trash, if the query names such items. The query can name only items of the user, even if another
+/// person wrote the URL. Nothing is restored until the user presses the button.
 pub(crate) fn moved(click: &Click<'_>, datastore: &DatastoreName) -> Option<Notice> {
     if click.asked("done") != "trashed" {
         return None;
@@ -83,7 +83,8 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     click.trace.event.datastore = place.datastore.to_string();
     let (visit, datastore) = (click.visit.clone(), place.datastore.clone());
     let (whose, after) = (whose(click), click.asked("after").parse().ok());
-    // The names in the trash are in memory, like the names of a folder. So the page counts as a directory page of the user.
+    // While the page is made, the names in the trash are in memory, as for the page of a folder. So both kinds of pages share one limit for each
+    // user.
     let turn = visit.share().page().await;
     let page = blocking(click.visit.share(), move || {
         let _turn = turn;
@@ -229,7 +230,7 @@ fn is_absent_or_hidden(refusal: &Refusal) -> bool {
     }
 }
 
-/// Does work in a datastore. The work ends at the time limit for trees, or when the browser has disconnected.
+/// Does work in a datastore. The work stops when the time limit for trees is reached, or when the browser has disconnected.
 async fn work<R: Send + 'static>(
     click: &Click<'_>,
     place: &Place,
@@ -275,13 +276,13 @@ async fn undo(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
 }
 
 fn item(click: &Click<'_>) -> Result<ItemId, Trouble> {
-    // If the text is no id, the answer is the same as for an item that does not exist.
+    // If the text is not an id, the answer is the same as for an item that does not exist.
     let absent = || Refusal::Content(ContentRefusal::Absent(String::new()));
     click.field("item").parse().map_err(|()| absent().into())
 }
 
 async fn restore(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
-    // Blanks at the ends of a path belong to its names.
+    // Blanks at the start or the end of a path are part of a name. So this function does not remove them.
     let (id, to) = (item(click)?, parameter(&click.form, "to").unwrap_or_default());
     let why_not = |why| said(format!("`{to}` cannot be the path: {why}"));
     let to = StorePath::from_plain(to.trim_matches('/')).map_err(why_not)?;

@@ -4,12 +4,12 @@
 //! | in AuthZEN | here |
 //! |---|---|
 //! | subject `{"type": "user", "id": "alice@local"}` | a user or an API token with this authid; a name without a realm is in the realm `local` |
-//! | resource `{"type": "wiki", "id": "pages/1"}` | the type is the name of an application, the id a path in it |
+//! | resource `{"type": "wiki", "id": "pages/1"}` | the type is the name of an application, and the id is a path in the application |
 //! | resource `{"type": "url", "id": "https://wiki.example.com/pages/1"}` | the application of the host |
 //! | action `{"name": "read"}` | `read`, `write`, `delete`, `administer`, or the name of a method such as `GET` |
 //!
-//! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial; a search has no results.
-//! `properties` and `context` are ignored, because a decision depends on stored facts, not on claims of the asking service.
+//! A question about an unknown subject, resource or action is not an error. The answer to such a question is a denial, and the result of such a
+//! search is empty. `properties` and `context` are ignored: a decision depends on stored facts, and not on such information from the asking service.
 
 use crate::{NO_STORE, knows_proxy};
 use enfilade_faces::{
@@ -34,7 +34,7 @@ const EVALUATIONS_MAX: usize = 1_000;
 /// The maximum number of results of a search in one response. This number is also the default if the request contains no number.
 const RESULTS_MAX: usize = 1_000;
 
-/// A text of the request. It is copied only if it has escapes.
+/// A text in the request. The text is copied only if it contains escape sequences.
 #[derive(Deserialize)]
 struct Text<'q>(#[serde(borrow)] Cow<'q, str>);
 
@@ -124,7 +124,7 @@ struct PageAsk<'q> {
 /// An error in the request. The asking service gets the text of the error, with the status 400.
 struct Wrong(&'static str);
 
-/// The subjects of the questions of a call. Most batches ask about few users, so each name is read only once.
+/// The subjects of the questions of a call. Most batches ask about few users, so each name is parsed only once.
 #[derive(Default)]
 struct Subjects<'q> {
     /// For each id, its index in `known`; `None` if the id is not the name of a user or token.
@@ -155,7 +155,7 @@ pub(crate) fn evaluations(context: RequestContext<'_>) -> Reply<'_> {
         if question.evaluations.len() > EVALUATIONS_MAX {
             return Err(Wrong("expected at most 1,000 evaluations").into());
         }
-        // An evaluation with a missing part is denied, and the other evaluations are judged.
+        // If a part of an evaluation is missing, the answer to this evaluation is a denial. The other evaluations are still judged.
         let parts = question.evaluations.iter().map(|one| Parts::of(one, Some(&question)).ok());
         let mut decisions = judge(faces, parts.collect())?;
         let last = match question.options.map(|options| options.evaluations_semantic).unwrap_or_default() {
@@ -183,7 +183,7 @@ pub(crate) fn subjects(context: RequestContext<'_>) -> Reply<'_> {
             None => None,
             Some(text) => {
                 let id = from_hex(text).and_then(|bytes| <UserId as Key>::from_bytes(&bytes));
-                Some(id.ok_or(Wrong("the page token is not one of this server"))?)
+                Some(id.ok_or(Wrong("this server did not issue the page token"))?)
             }
         };
         let Page { found, after } = faces.house().who_may(&ask, after.as_ref(), limit)?;
@@ -205,12 +205,12 @@ pub(crate) fn resources(context: RequestContext<'_>) -> Reply<'_> {
             return Ok(nothing());
         };
         let after = token.map(|text| {
-            StorePath::from_plain(text).map_err(|_| Wrong("the page token is not one of this server"))
+            StorePath::from_plain(text).map_err(|_| Wrong("this server did not issue the page token"))
         });
         let after = after.transpose()?;
         let Page { found, after } = faces.house().where_may(&authid, (&name, &ask), after.as_ref(), limit)?;
         let found = found.into_iter().map(|path| json!({ "type": &*resource.kind, "id": path.as_str() }));
-        // The token of the root is a slash, because an empty token means that there are no further results.
+        // If the last result on the page is the root, the page token is a slash. An empty page token would mean that there are no further results.
         Ok(results(found.collect(), after.map(|path| path.to_string())))
     })
 }
@@ -313,7 +313,8 @@ fn answered<'f>(
             trace.answered(&answer);
             return answer;
         }
-        // A process that connects over the Unix socket also counts as authenticated. So its connection also frees its slot.
+        // The asking service is authenticated, so its connection frees its slot among the unauthenticated connections. A process that connects over
+        // the Unix socket also counts as authenticated.
         connection.anonymous.release();
         let asked = match body(request, faces).await {
             Ok(body) => question(body.as_ref()).and_then(|question| answer(faces, question)),
@@ -347,7 +348,7 @@ async fn body(request: Request<Received>, faces: &Faces) -> Result<impl AsRef<[u
 }
 
 fn question(body: &[u8]) -> Result<Question<'_>, Failed> {
-    // The check for UTF-8 is made once for the whole body, because this is faster than to check each text.
+    // The check for UTF-8 is made once for the whole body, because this is faster than a check of each text.
     let question = std::str::from_utf8(body).ok().and_then(|body| serde_json::from_str(body).ok());
     question.ok_or_else(|| Wrong("the body is not JSON, or a field has the wrong type").into())
 }

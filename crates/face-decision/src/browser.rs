@@ -36,14 +36,14 @@ pub(crate) const SIGN_OUT: &str = "/.enfilade/sign-out";
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
-/// If a browser opens a page and its user is not signed in, the response to the refused subrequest is a redirect to [`START`]. `None` for other
-/// clients, for requests with a credential in a header, and if the status of the refusal is not 401. In these cases the response is the refusal
-/// itself.
+/// If a browser opens a page and its user is not signed in, the response to the refused subrequest is a redirect to [`START`]. The result is `None`
+/// for other clients, for requests with a credential in a header, and for refusals with a status other than 401. In these cases, the response is the
+/// refusal itself.
 pub(crate) fn redirect_to_start(faces: &Faces, headers: &HeaderMap, failure: &Failure) -> Option<Answer> {
     faces.sign_in()?;
     let is = |name: &str, value: &[u8]| headers.get(name).is_some_and(|found| found.as_bytes() == value);
     let has_credential = headers.contains_key(AUTHORIZATION) || headers.contains_key(AUTH_TOKEN);
-    // If the proxy does not pass the paths below `/.enfilade/` to the decision listener, a redirect would lead back to the same path.
+    // This check prevents an endless redirect if the proxy does not pass the paths below `/.enfilade/` to the decision listener.
     let is_own = headers.get("x-forwarded-uri").is_some_and(|uri| uri.as_bytes().starts_with(b"/.enfilade/"));
     let is_browser = !is_own
         && is("x-forwarded-method", b"GET")

@@ -16,7 +16,8 @@ use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use prost::Message;
 
-/// The messages of protocol buffers that are used here. Each field has its type in the format of the library, and its number.
+/// The protocol buffer messages that this module uses. The attribute of each field contains the type of the field, in the notation of the library,
+/// and the number of the field.
 mod messages {
     #[derive(Clone, PartialEq, prost::Message)]
     pub(super) struct CheckRequest {
@@ -130,7 +131,7 @@ mod messages {
     pub(super) struct HeaderOption {
         #[prost(message, optional, tag = "1")]
         pub(super) header: Option<Header>,
-        /// 2: the header is overwritten if it exists, and added otherwise.
+        /// With the value 2, Envoy overwrites the header if the header exists, and adds it otherwise.
         #[prost(int32, tag = "3")]
         pub(super) append_action: i32,
         #[prost(bool, tag = "4")]
@@ -196,7 +197,7 @@ pub(crate) fn check(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// The headers of the visitor's request, and headers that describe the request itself.
+/// The headers of the visitor's request, and additional headers that describe this request.
 async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMap, Failure> {
     let body = collect_message(request.into_body(), &faces.limits()).await?;
     let (prefix, message) = body.split_first_chunk::<5>().ok_or(BAD_MESSAGE)?;
@@ -279,7 +280,7 @@ fn options(headers: &HeaderMap) -> Vec<HeaderOption> {
     headers.iter().map(option).collect()
 }
 
-/// The response with one message. The status of the call follows the message.
+/// The response with one message. The status of the call is sent after the message.
 fn framed(response: &CheckResponse) -> Answer {
     let message = response.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
 //! The headers with which the application learns the name, the groups and the roles of the visitor.
 //!
-//! Every response that permits a request has all of these headers. A header without a value is empty, and not left out. So the proxy always replaces
-//! a header that the visitor sent.
+//! Every response that permits a request contains all of these headers. If there is no value for a header, the header is sent with an empty value. So
+//! the proxy always replaces a header that the visitor sent.
 
 use enfilade_faces::{Answer, Body, Faces, Failure, RequestError, Trace};
 use enfilade_facts::vocabulary::{Authid, GroupName};
@@ -23,7 +23,7 @@ const GROUPS_BYTES_MAX: usize = 3_072;
 /// The lifetime of a signed token, in seconds. The application gets a new token with each request.
 const JWT_SECONDS: i64 = 60;
 
-/// Inserts the headers. If everybody may make the request, the headers are empty.
+/// Inserts the headers. If everybody may make the request, the values of the headers are empty.
 ///
 /// # Errors
 /// When the names of the groups are too long, or there is no key for the signed token.
@@ -37,7 +37,7 @@ pub(crate) fn insert(
     if let Some(Visitor { authid, roles: given, groups: names }) = &decision.visitor {
         let name = authid.to_word();
         user = value(&name)?;
-        // A group's name can contain any character. So the name is written like the name of a user, as one ASCII word.
+        // A group's name can contain any character. So the name is encoded as one ASCII word, in the same way as the name of a user.
         let word =
             |name: &GroupName| Authid::word_of_parts(name.name(), name.realm().as_str(), None).to_string();
         let names: Vec<String> = names.iter().map(word).collect();

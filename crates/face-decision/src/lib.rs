@@ -7,7 +7,7 @@
 //! - `identity.rs` describes the visitor to the application.
 //! - `browser.rs` and its folder let people sign in to applications with a browser.
 //! - `ext_authz.rs` answers Envoy over gRPC.
-//! - `authzen.rs` answers services that authenticated the user themselves (AuthZEN Authorization API 1.0).
+//! - `authzen.rs` answers services that have already authenticated the user (AuthZEN Authorization API 1.0).
 
 mod authzen;
 mod browser;
@@ -63,7 +63,7 @@ pub const ROUTES: [Route; 16] = [
     Route::own("/.well-known/authzen-configuration", authzen::configuration)
         .only("GET, HEAD")
         .says("AuthZEN: the addresses of these calls"),
-    // Proxies pass requests with these paths from the hosts of applications to this listener.
+    // If a request to the host of an application has one of these paths, the proxy passes the request to this listener.
     Route::own("/.enfilade/start", browser::start)
         .only("GET, HEAD")
         .says("Signing in with a browser: the first step at an application's host"),
@@ -160,7 +160,7 @@ async fn judge(
     let mut visit = faces.admit(connection, carried, Takes::Everything, trace).await?;
     let decision = match visit.decide(&ask, CachedOnly)? {
         Cached::Ready(decision) => decision,
-        // The application serves the files of a datastore, and the ACL of the file must be read from the disk.
+        // In this case, the application serves the files of a datastore, and the server must read the ACL of the file from the disk.
         Cached::WouldWait => {
             let turn = visit.share().turn().await;
             let decided = tokio::task::spawn_blocking(move || {
@@ -183,7 +183,7 @@ async fn knows_proxy(faces: &Faces, connection: &mut Connection) -> Result<(), F
     // The certificate belongs to the proxy, so it must not count as a credential of the visitor.
     let certificate = connection.certificate.take();
     match connection.is_https {
-        // The future is boxed, so that the futures of all other requests do not contain its state.
+        // This future is boxed. Otherwise the futures of all other requests would contain space for the state of this future.
         true => Box::pin(knows_certificate(faces, connection, certificate)).await,
         false => Ok(()),
     }

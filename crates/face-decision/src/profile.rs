@@ -15,8 +15,8 @@ pub fn form(path: &str) -> Form {
     if path == "/decide/nginx" { of_nginx } else { |_| {} }
 }
 
-/// Adds the cookies that the application gets, for Traefik and Envoy. These proxies cannot remove the cookies of this server themselves. They replace
-/// the visitor's header `Cookie` by the header that this function adds.
+/// For Traefik and Envoy, adds a header with the cookies that the application gets. These proxies cannot remove the cookies of this server
+/// themselves. They replace the visitor's header `Cookie` by the header that this function adds.
 pub(crate) fn with_cookies(mut answer: Answer, path: &str, headers: &HeaderMap) -> Answer {
     if path == "/decide/traefik" || path.starts_with("/decide/envoy") {
         let cookies = cookies_for_application(headers);

@@ -1,8 +1,8 @@
 //! Reads the description of a visitor's request from a subrequest.
 //!
 //! All proxies use the same set of headers: `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, and `X-Enfilade-Application` with the name of
-//! the application that the proxy serves. The proxy must set each of these headers exactly once, in place of a header of the visitor. A subrequest
-//! without one of these headers is refused, because missing information must never permit a request.
+//! the application that the proxy serves. The proxy must set each of these headers exactly once, and must remove any header of the same name that the
+//! visitor sent. A subrequest without one of these headers is refused, because missing information must never permit a request.
 
 use enfilade_faces::{Faces, Failure, RequestError};
 use enfilade_facts::limits::Limits;
@@ -100,9 +100,9 @@ const MISLEADING: [&str; 6] = [
     "x-forwarded-prefix",
 ];
 
-/// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. For each beginning, the table contains the
-/// text of the refusal of a header with `_` in place of `-`. Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set
-/// `X_Forwarded_Host`, which the proxy does not replace.
+/// Beginnings of the names of headers that the proxy or this server sets, or that contain a credential. The server refuses a header if its name
+/// contains `_` and, with `-` in place of `_`, begins with one of these texts. The second text of each entry describes the header in the refusal.
+/// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set `X_Forwarded_Host`, which the proxy does not replace.
 const WITHOUT_ALIAS: [(&str, &str); 12] = [
     ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
     ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
@@ -177,8 +177,8 @@ impl Subrequest {
     /// Reads the request from the headers of a subrequest.
     ///
     /// # Errors
-    /// When a header is missing, is present twice, or cannot be read. Also when the application could read another request from the headers than the
-    /// judged request.
+    /// When a header is missing, is present twice, or cannot be read. Also when the application could interpret the headers as a request that differs
+    /// from the judged request.
     pub(crate) fn read(headers: &HeaderMap, limits: &Limits) -> Result<Self, RequestError> {
         let found = Found::in_headers(headers);
         let said = found.one(&FOR)?;
@@ -199,8 +199,8 @@ impl Subrequest {
         let has = |name: HeaderName| headers.contains_key(name);
         let application: ApplicationName = found.one(&APPLICATION)?.parse().map_err(|_| BAD_APPLICATION)?;
         only_websocket(headers)?;
-        // A client cannot open a WebSocket without `Sec-WebSocket-Key` and `Sec-WebSocket-Version`. The server also checks these two headers, because
-        // some proxies drop `Upgrade` from subrequests.
+        // A client cannot open a WebSocket without `Sec-WebSocket-Key` and `Sec-WebSocket-Version`. Some proxies remove `Upgrade` from subrequests,
+        // so the server also looks for these two headers.
         let upgrades = has(UPGRADE) || has(SEC_WEBSOCKET_KEY) || has(SEC_WEBSOCKET_VERSION);
         let is_preflight =
             method.name() == "OPTIONS" && has(ORIGIN) && has(ACCESS_CONTROL_REQUEST_METHOD) && !upgrades;
@@ -231,8 +231,8 @@ fn only_websocket(headers: &HeaderMap) -> Result<(), RequestError> {
     }
 }
 
-/// Records the description of the request that a refused subrequest contains. So the operator can find the request in the log. Each recorded text is
-/// printable and short.
+/// If a subrequest is refused, records the visitor's request that the subrequest describes. So the operator can find this request in the log. Each
+/// recorded text is printable and short.
 pub(crate) fn describe(headers: &HeaderMap, event: &mut Event) {
     let said = |field: &Field| {
         let value = headers.get(field.name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -304,8 +304,8 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&ip)).filter(|ip| !ip.is_unspecified())
 }
 
-/// The text of an address that was read from `said`. An IPv4 address has only one spelling. So its text is copied, because this is faster than
-/// writing the address.
+/// The text of an address. The address was parsed from `said`. An IPv4 address has only one spelling, so its text is copied from `said`: copying is
+/// faster than formatting the address.
 fn written(address: IpAddr, said: &str) -> String {
     match said.parse::<Ipv4Addr>() {
         Ok(_) => said.to_owned(),
@@ -335,13 +335,13 @@ mod tests {
         Subrequest::read(&headers, &Limits::default())
     }
 
-    /// Reads the good headers, with another value for one of these headers.
+    /// Reads the valid headers of the tests, with another value for the header `name`.
     fn with(name: &str, value: &str) -> Result<Subrequest, RequestError> {
         let lines = GOOD.map(|line| if line.0 == name { (line.0, value) } else { line });
         read(&lines)
     }
 
-    /// Reads the good headers and some further headers.
+    /// Reads the valid headers of the tests, together with the headers in `more`. A header in `more` replaces the valid header of the same name.
     fn and(more: &[(&str, &str)]) -> Result<Subrequest, RequestError> {
         let lines: Vec<_> = GOOD
             .iter()

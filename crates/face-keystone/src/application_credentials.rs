@@ -69,7 +69,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
-    // Door 4 (access) gets no roles, because the roles of the credential are chosen below, from the roles of the session.
+    // The question to door 4 (access) contains no roles. The code below takes the roles of the new credential from the roles of the session.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value = call.json()?;
@@ -148,7 +148,7 @@ fn rules(given: &Value) -> Result<Vec<WantedRule>, ApiError> {
     match given.get("access_rules") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(rules)) => rules.iter().map(rule).collect(),
-        // Any other value is refused, because a credential without rules would be valid for all requests.
+        // Any other value is refused. If it were ignored, the credential would have no rules, and would be valid for all requests.
         Some(_) => Err(ApiError::invalid("access_rules: expected a list")),
     }
 }
@@ -185,7 +185,7 @@ fn expires(given: &Value, now: i64) -> Result<i64, ApiError> {
         None | Some(Value::Null) => Ok(0),
         Some(value) => {
             let micros = value.as_str().and_then(micros_from_rfc3339);
-            // The credential ends at the last whole second before or at the requested time.
+            // The credential expires at the requested time, rounded down to a whole second.
             let micros = micros.filter(|micros| now < micros.div_euclid(MICROS_PER_SECOND));
             micros.ok_or_else(|| {
                 ApiError::invalid(

@@ -250,8 +250,8 @@ pub(super) fn list(call: &mut Call) -> Outcome {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
                 let group = GrantKey::of_on(&key.who, &key.scope);
-                // Here a group is the set of all grants to the same grantee on the same scope. A page ends only after all grants of a group, because
-                // the next page begins with the next group.
+                // Here a group is the set of all grants to the same grantee on the same scope. The grants of a group are never divided between two
+                // pages, because the next page begins with the next group.
                 if wants_end && last.as_ref() != Some(&group) {
                     return Ok(ControlFlow::Break(()));
                 }

@@ -33,7 +33,7 @@ enum Proof {
 /// A user and a passcode.
 type Given = (ResourceRef, Secret);
 
-/// The methods of a login: at most one proof, at most one passcode, and at least one of the two; or only a signature.
+/// The methods of a login: a proof, a passcode, or both. A login by a signature has no other method.
 #[derive(Debug)]
 enum Proofs {
     Proof(Proof, Option<Given>),
@@ -42,7 +42,7 @@ enum Proofs {
     OAuth1,
 }
 
-/// The requested scope, as it is in the request.
+/// The requested scope, with the names and ids from the request.
 #[derive(Debug, PartialEq, Eq)]
 enum ScopeRef {
     Usual,
@@ -116,8 +116,8 @@ pub(super) async fn login(
     answer(faces, head, &made)
 }
 
-/// The error for a refused credential. As in Keystone, the status for an invalid token in the body is 404, as for an invalid `X-Subject-Token`. The
-/// status for any other invalid credential is 401.
+/// The error for a refused credential. The statuses are the same as in Keystone. An invalid token in the body gets 404, like an invalid
+/// `X-Subject-Token`. Any other invalid credential gets 401.
 fn not_admitted(refusal: Refusal, credential: &Credential) -> ApiError {
     let failure = Failure::from(refusal);
     let is_unauthorized = status_of(&failure) == StatusCode::UNAUTHORIZED;
@@ -175,7 +175,7 @@ fn credential_of(faces: &Faces, proof: Proof, trace: &mut Trace) -> Result<Crede
 }
 
 /// Checks a passcode and commits its use, so that nobody can use the passcode again. Returns the passcode, and the name or id that the client sent.
-/// `proven` is the user that another method of this login proved.
+/// `proven` is the user that another method of this login has authenticated.
 async fn passcode(
     faces: &Faces,
     (user, secret): Given,
@@ -211,8 +211,8 @@ async fn count_use(faces: &Faces, who: Word, id: TrustId, request: RequestId) ->
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`. The call needs the current password, but no session. If the user has a second factor, the call also needs a code,
-/// in the field `passcode`. The current password is judged like a login, with the same delays.
+/// `POST /v3/users/{id}/password`. The body must contain the current password. The caller does not need a session. If the user has a second factor,
+/// the body must also contain a code in the field `passcode`. The server checks the current password as in a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,
@@ -232,15 +232,16 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.word());
     let id = match trace.admitted(house.admit(&credential, from)).await {
         Ok(visit) => visit.principal().user,
-        // The password is correct, but it has expired, or a session needs further methods. In both cases the user may change the password.
+        // The password is correct, but a login with it would not succeed: the password has expired, or the login needs further methods. In both
+        // cases, the user may change the password.
         Err(Refusal::Identity(
             IdentityRefusal::PasswordExpired { user, .. } | IdentityRefusal::MoreMethods { user, .. },
         )) => *user,
         Err(refusal) => return Err(refusal.into()),
     };
     if second_factor_of(house.source(), &id)?.is_some() {
-        // If the user has a second factor, the old password alone is not enough. Keystone asks for no code here, so Keystone defines no name for this
-        // field.
+        // If the user has a second factor, the old password alone is not enough. In Keystone, this call never asks for a code, so Keystone defines no
+        // name for this field.
         passcode(faces, (said, secret(given, "passcode")?), Some(id), from, trace).await?;
     }
     connection.anonymous.release();

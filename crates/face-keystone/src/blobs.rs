@@ -133,8 +133,8 @@ impl Resource for Blob {
         body
     }
 
-    /// Lists the credentials of the user in the query. If the query names no user, lists the credentials of all users if the caller may see them, and
-    /// otherwise the caller's own credentials.
+    /// Lists the credentials of the user in the query. If the query names no user, the list depends on the caller. A caller who may see the
+    /// credentials of all users gets all credentials. Any other caller gets only the caller's own credentials.
     fn list(call: &mut Call) -> Outcome {
         let own = call.visit.principal().user;
         let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
@@ -212,8 +212,8 @@ impl Resource for Blob {
     }
 }
 
-/// The credential with the changes of the body. The id of an EC2 credential is the digest of its first access key. As in Keystone, the credential is
-/// still found by its first access key, even if the blob gets another access key.
+/// The credential after the changes that the body requests. The id of an EC2 credential is the digest of its first access key. The id does not
+/// change, even if the blob gets another access key. So the server always finds the credential by its first access key, as in Keystone.
 fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     let mut edited = before.row.clone();
     edited.change(given)?;
@@ -224,7 +224,7 @@ fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     Ok(edited)
 }
 
-/// The access key and the secret key in the blob of an EC2 credential. The credential is found by the access key.
+/// The access key and the secret key in the blob of an EC2 credential. The server finds the credential by the access key.
 fn keys_of(blob: &str) -> Result<(String, String), Error> {
     let value: Value = serde_json::from_str(blob)
         .map_err(|_| invalid("blob: expected a JSON object for an EC2 credential"))?;
@@ -259,8 +259,8 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// Checks the project of a new key. A session for the key gets the user's roles on this project. If the caller is not an administrator, a project on
-/// which the user has no role is refused, whether the project exists or not.
+/// Checks the project of a new key. A session for the key gets the user's roles on this project. If the caller is not an administrator, the user must
+/// have a role on this project. Otherwise the call is refused, and the refusal does not show whether the project exists.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,

@@ -13,7 +13,7 @@ pub(super) fn base(head: &Parts, connection: &Connection) -> String {
     let scheme = if connection.is_https { "https" } else { "http" };
     let host = head.uri.authority().map(|authority| authority.as_str());
     let host = host.or_else(|| head.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    // A `Host` that is not a plain host with an optional port is not copied into the response.
+    // Only a `Host` that consists of a host and an optional port is copied into the response.
     let is_plain = |host: &&str| host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:[]".contains(&b));
     format!("{scheme}://{}", host.filter(is_plain).unwrap_or("localhost"))
 }

@@ -115,8 +115,8 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// Refuses a change of a group or option that the configuration does not contain. A secret option counts as contained, too. But a response never
-/// shows it.
+/// Refuses a change of a group or option that the configuration does not contain. For this check, a stored secret option counts like any other stored
+/// option, although no response shows it.
 fn unless_absent(call: &Call, id: &DomainId, part: &Part, said: &str) -> Result<(), ApiError> {
     if part.group.is_none() {
         return Ok(());
@@ -143,8 +143,9 @@ pub(super) fn defaults(call: &mut Call) -> Outcome {
     }
 }
 
-/// Shows every user the rules for passwords of the default domain. The rules are a regular expression, and a description of all rules for the form of
-/// a password. If the configuration contains no regular expression, the response contains a regular expression that checks only the length.
+/// Shows the password rules of the default domain. Every user may make this call. The response contains a regular expression, and a text that
+/// describes all rules for the form of a password. If the configuration of the server contains no regular expression, the response contains a regular
+/// expression that checks only the length.
 pub(super) fn security_compliance(call: &mut Call) -> Outcome {
     const GROUP: &str = "security_compliance";
     let (found, said, _) = domain(call)?;

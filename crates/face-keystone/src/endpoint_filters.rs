@@ -176,7 +176,7 @@ pub(super) fn groups_for_project(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoint_groups", rows))
 }
 
-/// The filter in the path, whether it is set, and the permit for the call. Each record in the path has to exist.
+/// The filter in the path, whether it is set, and the permit for the call. Each record that the path names must exist.
 fn filter(call: &mut Call, is_of_group: bool) -> Result<(EndpointFilterKey, bool, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [first, second] = [0, 1].map(|at| call.decoded(at));

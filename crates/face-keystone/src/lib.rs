@@ -217,17 +217,18 @@ impl Call {
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// Does the same as [`Call::allow`], but with the rule of this name. This function is for calls that need another rule because of a parameter, or
-    /// a second rule.
+    /// Does the same as [`Call::allow`], but with the rule of this name. Some calls use this function because a parameter of the call selects another
+    /// rule. Other calls use it because they need a second rule.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, ApiError> {
         let rule = rule_named(rule).ok_or(RequestError::NoRoute)?;
         Ok(self.visit.use_api(rule, about)?)
     }
 
-    /// The error of a call about a record that does not exist, or that the caller is not permitted to see. The error is the same in both cases.
-    /// `about` has the properties by which the rule judges a record that does not exist. If the rule permits the call, the error is `missing`. If the
-    /// rule refuses the call, the error is `missing` only if [`Rule::known_to`] lets the caller know that the record does not exist. With
-    /// [`KnownTo::Readers`], the error is also `missing` if the id cannot be the id of a record (`is_id` is false).
+    /// The error of a call about a record that the caller cannot see: the record does not exist, or the caller is not permitted to see it. The error
+    /// is the same in both cases. `about` has the properties by which the rule judges a record that does not exist. If the rule permits the call, the
+    /// error is `missing`. If the rule refuses the call, [`Rule::known_to`] selects the error. With [`KnownTo::Everybody`], the error is `missing`.
+    /// With [`KnownTo::Readers`], the error is `missing` if the readers' rule permits the call, or if the id cannot be the id of a record (`is_id` is
+    /// false). In all other cases, the error is the refusal.
     fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
         let Err(why) = self.allow(about) else { return missing };
         match self.rule().map(|rule| rule.known_to) {
@@ -509,7 +510,8 @@ fn shown_error(error: &ApiError, trace: &mut Trace) -> (StatusCode, String, Opti
                 _ => None,
             };
             let why = match (status, failure) {
-                // Clients recognize this text, and ask the user for a new password. Only a request with the correct password gets the text.
+                // Clients recognize this text, and ask the user for a new password. The response contains the text only if the password in the
+                // request is correct.
                 (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordExpired { user, .. }))) => {
                     format!("The password is expired and needs to be changed for user: {user}.")
                 }

@@ -80,7 +80,7 @@ impl Filters {
         Filters(Vec::new())
     }
 
-    /// Takes all query parameters as filters, except the parameters for pages and sorting, and except the parameters in `except`, which the caller
+    /// Takes the query parameters as filters. Exceptions are the parameters for pages and sorting, and the parameters in `except`, which the caller
     /// handles.
     pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
         let pairs = form(head.uri.query().unwrap_or_default());

@@ -73,7 +73,7 @@ impl Resource for Consumer {
     }
 }
 
-/// A client that possibly signed its request as a consumer. Door 2 checks this later.
+/// A client that claims to be a consumer. Door 2 checks the signature of the consumer later.
 pub(super) struct Client<'a> {
     pub(super) faces: &'a Faces,
     pub(super) connection: &'a Connection,
@@ -133,8 +133,8 @@ impl Client<'_> {
         Ok(form(&id.to_string(), &row.secret, row.expires))
     }
 
-    /// `POST /v3/auth/tokens` with the method `oauth1`: the session of the user who authorized the access token. The scope is looked up after the
-    /// proof: a client without an access token must not learn which projects exist.
+    /// `POST /v3/auth/tokens` with the method `oauth1`: creates a session of the user who authorized the access token. The scope is looked up only
+    /// after door 2 has accepted the signature, because a client without an access token must not learn which projects exist.
     pub(super) async fn session(
         &self,
         asked: SignedRequest,

@@ -65,7 +65,7 @@ impl SignedRequest {
         found.ok_or_else(|| ApiError::invalid(format!("Expecting to find {name} in `Authorization: OAuth`.")))
     }
 
-    /// The question to door 2. A malformed id is judged like an id that does not exist, and a malformed signature like a wrong signature.
+    /// The question to door 2. A malformed id is treated like an unknown id. A malformed signature is treated like a wrong signature.
     pub(super) fn ask(&self, token: OAuthToken) -> Result<OAuthAsk, ApiError> {
         let timestamp = self.get("oauth_timestamp")?;
         let seconds = timestamp.parse::<u32>().ok().filter(|_| timestamp.bytes().all(|b| b.is_ascii_digit()));
@@ -154,7 +154,7 @@ mod tests {
         for base in ["http://example.com", "http://EXAMPLE.com:80"] {
             assert_eq!(text(&head, base, b"c2&a3=2+q").as_deref(), Some(expected), "{base}");
         }
-        // A body that is not a form is not signed.
+        // A body that is not a form is not part of the signed text.
         let other =
             parts(Method::POST, "/", &[("authorization", header), ("content-type", "application/json")]);
         let with = text(&other, "https://a:8443", b"c2&a3=2+q");

@@ -73,7 +73,7 @@ struct Association {
     is_set: bool,
 }
 
-/// Finds the association in the path. Each record in the path has to exist.
+/// Finds the association in the path. Each record that the path names must exist.
 fn association(call: &mut Call, kind: Kind) -> Result<(Association, ApiPermit), ApiError> {
     let permit = call.allow(&About::default())?;
     let [policy, target, region] = [0, 1, 2].map(|at| call.decoded(at));

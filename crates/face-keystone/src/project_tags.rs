@@ -1,4 +1,4 @@
-//! The tags of projects, and the filters of lists of projects by tags.
+//! The tags of projects, and the filters with which clients list projects by their tags.
 
 use super::request_body::invalid;
 use super::resource::{Record, Resource as _, unless_immutable};
@@ -79,7 +79,8 @@ pub(super) fn put_tags(call: &mut Call) -> Outcome {
     // The rule is judged before the body is parsed. So a caller who does not have the right is refused even if the body is malformed.
     Project::found(call)?;
     let body = call.json()?;
-    // Keystone removes the blanks at the ends of tags in the two calls that set tags, but not in the body of a project.
+    // In the two calls that set tags, Keystone removes blanks at the start and the end of each tag. In the body of a project, Keystone does not
+    // remove these blanks.
     let text = |tag: &Value| tag.as_str().map(|tag| tag.trim().to_owned());
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());

@@ -24,7 +24,7 @@ pub(super) fn receipt_of(head: &Parts) -> Result<Option<SessionAsk>, ApiError> {
     }
 }
 
-/// The answer with a receipt. The log contains the reason why the login is not complete, as for any refused login.
+/// The answer with a receipt. As for any refused login, the log contains the reason: here, the reason why the login is not complete.
 pub(super) fn answer(
     source: &dyn Source,
     receipt: &IssuedReceipt,

@@ -9,7 +9,7 @@ use enfilade_passage::{Lent, Session, audit_id_to_text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The parts of the body that the request wants.
+/// The parts of the body that the request asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) with_catalog: bool,

@@ -1,4 +1,4 @@
-//! Request bodies. A body is an object that contains one named object. Attributes of the schema have types. Any other attributes are stored
+//! Request bodies. A body is an object that contains one named object. The schema defines the types of some attributes. Any other attribute is stored
 //! unchanged.
 
 use super::Call;
@@ -64,7 +64,7 @@ impl RequestBody {
         }
     }
 
-    /// Reads the objects in the list named `many`, each of which describes one `what`. An empty list is refused.
+    /// Reads the list named `many`. Each object in the list describes one `what`. An empty list is refused.
     pub(super) fn all_of(call: &Call, many: &str, what: &'static str) -> Result<Vec<Self>, Error> {
         let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
         let all = body.get(many).and_then(Value::as_array).filter(|all| !all.is_empty());
@@ -152,7 +152,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Whether the body does not change a text: the attribute is absent, or has the stored value.
+    /// Whether the body leaves a text unchanged: the attribute is absent, or has the stored value.
     pub(super) fn keeps(&self, name: &str, is: Option<&str>) -> Result<bool, Error> {
         Ok(self.text(name)?.is_none_or(|said| said.as_deref() == is))
     }
@@ -243,8 +243,8 @@ impl RequestBody {
         }
     }
 
-    /// The additional attributes to store: the attributes that are stored already, overwritten by the attributes of the body. A null removes the
-    /// attribute or option.
+    /// The additional attributes to store. They are the stored attributes, with the attributes of the body added. An attribute of the body replaces a
+    /// stored attribute of the same name. A null in the body removes an attribute or option.
     pub(super) fn extra(&self, schema: &Schema, before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
         let new = self.object.iter().filter(|(name, _)| !schema.has(name));

@@ -143,7 +143,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
     const HAS_OPTIONS: bool = true;
     /// Whether an id in a path is percent-decoded.
     const DECODES_ID: bool = false;
-    /// The part of the path before the collection, for kinds of an extension.
+    /// For kinds that belong to an extension of the API, the part of the path before the name of the collection.
     const UNDER: &'static str = "";
     /// How resources are listed by domain and found by name, if their names are unique within a domain.
     const IN_DOMAIN: Option<InDomain<Self>> = None;
@@ -383,13 +383,14 @@ pub(super) fn unless_immutable<R: Resource>(
     }
 }
 
-/// The permit and the body of a request to create a record. This function is for kinds with a rule for creation that needs no domain.
+/// The permit and the body of a request to create a record. This function is for kinds for which the creation rule does not depend on a domain.
 pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, RequestBody), ApiError> {
     let permit = call.allow(&About::default())?;
     Ok((permit, RequestBody::of(call, R::SCHEMA.one)?))
 }
 
-/// The permit and the body of a request to create several records. This function is for kinds with a rule for creation that needs no domain.
+/// The permit and the body of a request to create several records. This function is for kinds for which the creation rule does not depend on a
+/// domain.
 pub(super) fn permitted_batch<R: Resource>(
     call: &mut Call,
 ) -> Result<(ApiPermit, Vec<RequestBody>), ApiError> {
@@ -417,12 +418,12 @@ pub(super) fn permitted_in_domain<R: Resource>(
     Ok((permit, given, found))
 }
 
-/// The error for a request without a domain, in a session that has no domain.
+/// The error if neither the request nor the session names a domain.
 pub(super) fn no_domain() -> Error {
     invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
 }
 
-/// Lists the visible records of a kind, with all filters.
+/// Lists the visible records of a kind. All filters of the request are applied.
 pub(super) fn list<R: Resource>(call: &mut Call) -> Outcome {
     match R::IN_DOMAIN {
         Some(of) => list_in_domains(call, of),
@@ -430,7 +431,7 @@ pub(super) fn list<R: Resource>(call: &mut Call) -> Outcome {
     }
 }
 
-/// Lists all records of a table that are visible, with all filters.
+/// Lists the visible records of a whole table. All filters of the request are applied.
 fn list_all<R: Resource>(call: &mut Call) -> Outcome {
     let selected = R::selection(call)?;
     let permit = call.allow(&About::default())?;
@@ -457,7 +458,8 @@ fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool
     }
 }
 
-/// Lists the visible records of one domain or of all domains, with all filters. If the request has the filter `name`, records are looked up by name.
+/// Lists the visible records of one domain or of all domains. All filters of the request are applied. If the request has the filter `name`, records
+/// are looked up by name.
 fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
     let InDomain { names, id, place } = of;
     let selected = R::selection(call)?;

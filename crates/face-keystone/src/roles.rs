@@ -72,7 +72,7 @@ impl Resource for NamedRole {
         created(call, (permit, given), &RecordId::New, &new)
     }
 
-    /// As in Keystone, a second rule must permit the call if the role belongs to a domain.
+    /// If the role belongs to a domain, a second rule must also permit the call, as in Keystone.
     fn show(call: &mut Call) -> Outcome {
         let (found, permit) = Self::found(call)?;
         if found.row.domain.is_some() {

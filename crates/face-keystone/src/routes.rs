@@ -1,5 +1,5 @@
-//! The table of the calls of Identity v3. The table contains, for each call, the credential that the call needs, its handler, and its summary.
-//! Routing, JSON-home, the OpenAPI document and the reference use this table.
+//! The table of the calls of Identity v3. For each call, the table contains the needed credential, the handler and the summary. The table is used for
+//! routing, for JSON-home, for the OpenAPI document and for the reference.
 
 #[cfg(test)]
 mod documents;
@@ -79,7 +79,7 @@ pub(super) enum Match<'p> {
     Route(&'static V3Route, Vec<&'p str>),
     /// The path exists, but not with this method.
     OtherMethod,
-    /// Keystone has this path, and this server does not serve it, for the given reason.
+    /// Keystone has this path, but this server does not serve the path. The text is the reason.
     NotServed(&'static str),
     /// The path does not exist.
     Nothing,
@@ -87,7 +87,7 @@ pub(super) enum Match<'p> {
 
 /// Finds the call of a request. `path` is the part of the URL's path after `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
-    // This condition is checked first, because the check takes little time, and most rows of the table have another prefix than the path.
+    // This condition is checked first: the check is fast, and it excludes most rows of the table.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());
     let of_path: Vec<_> =
         V3.iter().filter(may_be).filter_map(|route| Some((route, parameters(route.path, path)?))).collect();

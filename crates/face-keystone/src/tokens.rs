@@ -39,7 +39,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, ApiError> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // If facts or files cannot be read, the token is not the cause of the refusal. So the status of the response is not 404.
+        // If facts or files cannot be read, the token is possibly valid. So the status of the response is not 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::File { .. }) => {
             refusal.into()
         }

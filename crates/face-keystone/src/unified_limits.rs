@@ -224,7 +224,7 @@ impl Resource for Limit {
 }
 
 /// The project or the domain to which the scope of the session restricts a list; both are `None` if the list is not restricted. The result is `None`
-/// if the session sees no limits.
+/// if the session is not permitted to see any limit.
 fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<DomainId>)> {
     match call.visit.identity().session()?.claim.scope {
         // As in Keystone, an administrator sees all limits, even in a session for a domain.
@@ -235,7 +235,7 @@ fn seen(call: &Call, permit: &ApiPermit) -> Option<(Option<LimitOwner>, Option<D
     }
 }
 
-/// The error for a filter by project or domain if the value of the filter is not an id.
+/// The error if a filter by project or domain has a value that is not an id.
 struct NoSuchOwner;
 
 /// The project or domain in the filters of a list request.

@@ -215,8 +215,8 @@ fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<Strin
     all
 }
 
-/// The profile and the additional attributes with the changes of the body. The options that door 2 and the password rules use are stored both in the
-/// profile and in the additional attributes.
+/// The profile and the additional attributes, after the changes that the body requests. The options that door 2 and the password rules use are stored
+/// both in the profile and in the additional attributes.
 fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes, Error> {
     let mut profile: Profile = before.profile.clone();
     if let Some(project) = given.id("default_project_id")? {
@@ -233,7 +233,7 @@ fn edited(given: &RequestBody, before: &UserAttributes) -> Result<UserAttributes
     Ok(UserAttributes { profile, extra })
 }
 
-/// The user with the changes of the body.
+/// The user after the changes that the body requests.
 fn changed(given: &RequestBody, user: &User, before: &UserAttributes) -> Result<UserSave, Error> {
     let after = edited(given, before)?;
     let password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;

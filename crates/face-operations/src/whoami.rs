@@ -25,8 +25,8 @@ pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     padded(json)
 }
 
-/// The smallest size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Unless an authid is very long, both responses have exactly
-/// this size, because a benchmark compares the two routes: only `/whoami` needs an identity check (door 2).
+/// The smallest size of the responses of `/whoami` and `/.well-known/enfilade`, in bytes. Both responses have exactly this size, unless the authid is
+/// very long. The sizes are equal because a benchmark compares the two routes: only `/whoami` needs an identity check (door 2).
 const PADDED_BYTES: usize = 512;
 
 /// A response with this JSON, padded with spaces and a line feed to at least [`PADDED_BYTES`].

@@ -44,7 +44,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                     && row.path.as_str().as_bytes().get(below) == Some(&b'/')
         }
     };
-    // A user name can contain `!`, so the text before a `!` is not necessarily a user.
+    // The text before a `!` is not always the name of a user, because the name of a user can itself contain `!`. So the whole text is parsed.
     let is_own = |who: &str| who.parse::<Authid>().is_ok_and(|who| who.token.is_some() && who.user == own);
     let is_seen = |row: &&AssignmentSummary| sees_all || is_own(&row.who);
     let value = Value::Array(rows.iter().filter(is_seen).filter(is_asked).map(shown).collect());

@@ -140,8 +140,8 @@ struct Call {
 }
 
 impl Call {
-    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. The user `own` needs no privilege, if the user did
-    /// not log in with an API token.
+    /// Returns the permit of door 4 (access) if the caller has the privilege `needed` on the path. If the caller is the user `own` and did not log in
+    /// with an API token, the caller needs no privilege.
     fn permit(
         &mut self,
         path: &str,
@@ -276,8 +276,8 @@ fn version(_: &mut Call) -> Outcome {
 /// Lists the realms. Every client may make this call if its credential is not limited to a project.
 fn realms(call: &mut Call) -> Outcome {
     call.permit("/access/domains", Privileges::NONE, None)?;
-    // A realm is also a domain of Identity v3, and users of other domains are not permitted to see its description. So only a caller with `Sys.Audit`
-    // gets the description as comment.
+    // A realm is also a domain of Identity v3, and users of other domains are not permitted to see its description. So the response contains the
+    // description, in the field `comment`, only if the caller has `Sys.Audit`.
     let sees_comments = call.permit("/access", Privileges::SYS_AUDIT, None).is_ok();
     // This server itself checks the passwords of each realm. In Proxmox, the realms of the type `pbs` work like this.
     let realm = |row: enfilade_admin::keystone::DomainSummary| {

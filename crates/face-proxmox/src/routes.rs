@@ -1,6 +1,6 @@
-//! The calls of the Proxmox API, each with its handler and its class. By the class, door 4 decides whether a lent (delegated) credential may make the
-//! call. Dispatch, the reference and tests use this table. The calls `ping` and `access/ticket` are not in the table, because they need no
-//! credential.
+//! The calls of the Proxmox API, each with its handler and its class. Door 4 uses the class to decide whether a client with a lent (delegated)
+//! credential may make the call. The table is used for dispatch, for the reference and for tests. The calls `ping` and `access/ticket` are not in the
+//! table, because they need no credential.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
 use enfilade_faces::RequestError;
@@ -14,13 +14,14 @@ pub struct ProxmoxRoute {
     pub method: &'static str,
     /// The path below `/api2/json/`. A segment in braces matches any value.
     pub path: &'static str,
-    /// The class of the call. By this class, door 4 (access) decides whether a lent (delegated) credential may make the call. The handler asks door 4
-    /// whether the caller has the needed privilege.
+    /// The class of the call. Door 4 (access) uses the class to decide whether a client with a lent (delegated) credential may make the call. The
+    /// handler asks door 4 whether the caller has the needed privilege.
     pub lending: Lending,
     /// The handler of the call.
     pub(super) answer: fn(&mut Call) -> Outcome,
-    /// A text for the reference: the privileges that the call needs. A privilege without a path is needed on `/datastore/NAME` if the call is about a
-    /// datastore, on `/access/users` if it is about users or tokens, and on `/access/acl` if it is about roles.
+    /// A text for the reference: the privileges that the call needs. If the text contains no path for a privilege, the caller needs the privilege on
+    /// a path that depends on the call: `/datastore/NAME` for calls about a datastore, `/access/users` for calls about users or tokens, and
+    /// `/access/acl` for calls about roles.
     pub needs: &'static str,
     /// The summary of the call in the reference.
     pub says: &'static str,
@@ -50,7 +51,7 @@ pub static PROXMOX: &[ProxmoxRoute] = &[
     row(Reads, "GET", "admin/datastore/{name}/status", datastores::status, "Datastore.Audit or Datastore.Backup; with neither, the answer is the same as for a datastore that does not exist", "Show usage"),
     row(Reads, "GET", "admin/datastore/{name}/active-operations", datastores::active, "Datastore.Audit", "Show active operations; `verbose=1` lists them for each process; `wait=SECONDS` waits until no operation is left, for at most 60 s"),
     row(Reads, "GET", "status/datastore-usage", datastores::usage, "Datastore.Audit or Datastore.Backup on each listed datastore", "Show usage of all datastores; an error of a datastore is in its entry"),
-    // The name of the service is used only for the privilege, because this server has one service.
+    // The name of the service is used only in the path of the privilege, because this server has only one service.
     row(Manages, "POST", "nodes/{node}/services/{service}/reload", reload, "Sys.Modify on `/system/services/{service}`", "Read configuration and certificates again; the response contains the result"),
     row(Reads, "GET", "access/users", users::list, "Sys.Audit on `/access/users` to list all users; without it, only the caller is listed", "List users"),
     row(People, "POST", "access/users", users::create, "Permissions.Modify", "Create user"),

@@ -25,7 +25,7 @@ pub(crate) async fn login(
         Ok(data) => plain(StatusCode::OK, "application/json", json!({ "data": data }).to_string()),
         Err(failure) => {
             trace.failed(&failure);
-            // Clients parse JSON for every status.
+            // Clients parse the body as JSON, even if the status is an error.
             plain(status_of(&failure), "application/json", json!({ "data": null }).to_string())
         }
     };

@@ -104,7 +104,8 @@ fn parse(text: &str) -> Option<Conditions> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('<') {
-            // Either every list has a resource before it, or no list has a resource.
+            // The header contains either no resource at all, or a resource before the first list. A resource applies to all lists up to the next
+            // resource.
             let (said, after) = after.split_once('>')?;
             if is_tagged == Some(false) || !after.trim_start().starts_with('(') {
                 return None;
@@ -130,7 +131,7 @@ fn parse(text: &str) -> Option<Conditions> {
                 inner = after;
                 State::Token(token.parse().ok())
             } else {
-                // A tag may contain a bracket between its quotes.
+                // An entity tag may contain a bracket between its quotes.
                 let after = inner.strip_prefix('[')?;
                 let from = after.find('"')?;
                 let to = after.get(from + 1..)?.find('"')? + from + 2;
@@ -174,7 +175,7 @@ pub(crate) fn resource_of(url: &str, host: Option<&str>) -> Option<ResourcePath>
     ResourcePath::from_url(path).ok()
 }
 
-/// The host that the request is for.
+/// The host to which the request is addressed.
 pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
     let said = head.headers.get(HOST).and_then(|host: &HeaderValue| host.to_str().ok());
     head.uri.authority().map(|authority| authority.as_str()).or(said).map(str::to_owned)

@@ -50,8 +50,8 @@ impl Running {
     }
 }
 
-/// The digest of content in memory, if the client asks for a digest (`Want-Repr-Digest`, RFC 9530 §4). The algorithm is the supported algorithm that
-/// the client prefers.
+/// The digest of content in memory, if the client asks for a digest (`Want-Repr-Digest`, RFC 9530 §4). Of the supported algorithms, the function uses
+/// the algorithm that the client prefers.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
     let said = list(headers, WANTED)?;
     let liking = |name: &str| {

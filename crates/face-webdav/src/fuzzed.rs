@@ -94,7 +94,7 @@ fn fuzzed_headers_are_read_or_refused() {
         let _ = lock::seconds(&with("timeout"), &Limits::default());
         if let Ok(text) = std::str::from_utf8(&value) {
             let place = resource_of(text, Some("h:8443"));
-            // A path that was read contains no `..` and no `.`.
+            // A path that the server accepted contains no segment `..` and no segment `.`.
             assert!(place.is_none_or(|place| place.path.names().all(|name| name != ".." && name != ".")));
             let parts = match range::asked(Some(text), 1000, 16) {
                 range::Asked::Part(part) => vec![part],

@@ -22,8 +22,8 @@ use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// If more bytes than this remain of a range after its first piece, the remaining bytes are sent through a pipe. For fewer bytes, a pipe takes more
-/// time than it saves.
+/// If more bytes than this number remain to be sent after the first piece of a range, the remaining bytes are sent through a pipe. For fewer bytes, a
+/// pipe takes more time than it saves.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the response has content.
@@ -42,7 +42,7 @@ pub(crate) async fn get(call: Call, content: Content) -> Answer {
     // read them. So responses over HTTP/2 count against the user's share of memory.
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
-    // Serving a file from memory is faster than waking another thread.
+    // If the file is in memory, this thread serves it at once, because this is faster than waking another thread.
     let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
         Ok(Cached::Ready(begun)) => Ok(begun),
         // If the disk must be read, one blocking task opens the file and reads the first piece. So a file of one piece needs no further task.
@@ -134,7 +134,7 @@ fn begin<P: Patience>(
         let place = match counts && wanted > UNCOUNTED_BYTES {
             false => None,
             true => match reading.share().answer_now(PIECE_BYTES as u32) {
-                // The user's share of memory is in use, because the user's clients have not read other responses yet. The piece is read now, because
+                // The user's share of memory is used up, because the user's clients have not read other responses yet. The piece is read now, because
                 // its digest is needed now. The piece is read again when it can be sent.
                 Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
                     return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {

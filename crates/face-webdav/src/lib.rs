@@ -41,7 +41,7 @@ const PREFIX: &str = "/dav/";
 const METHODS: &str = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, MKCOL, DELETE, COPY, MOVE, LOCK, UNLOCK";
 const CLASSES: &str = "1, 2, 3";
 
-/// The routes of WebDAV, and of the files that its page for browsers needs.
+/// The routes of WebDAV, and the routes of the files that the pages for browsers load.
 pub const ROUTES: [Route; 6] = [
     Route::guarded("/dav", Takes::Everything, handle).says("List the datastores that the user can see"),
     Route::guarded("/dav/", Takes::Everything, handle).of_datastore().says("WebDAV: `/dav/DATASTORE/PATH`"),
@@ -85,7 +85,7 @@ impl ResourcePath {
     fn from_url(path: &str) -> Result<Self, RequestError> {
         let rest = path.strip_prefix(PREFIX).ok_or(RequestError::NoRoute)?;
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // If the text cannot be the name of a datastore, the server answers as for an unknown name.
+        // If the text cannot be the name of a datastore, the answer is the same as for an unknown datastore.
         let datastore = name.parse().map_err(|_| RequestError::NoRoute)?;
         Ok(ResourcePath { datastore, path: StorePath::from_url(path).map_err(RequestError::Path)? })
     }
@@ -259,7 +259,7 @@ fn options_answer() -> Answer {
 }
 
 async fn make_collection(call: Call) -> Answer {
-    // RFC 4918 §9.3: the status for an unsupported body is 415. This server supports no body here.
+    // RFC 4918 §9.3: the status for an unsupported body is 415. This server does not support any body for this method.
     if !call.request.body().is_end_stream() {
         return call.fail(RequestError::UnexpectedBody, Aim::Collection);
     }

@@ -338,7 +338,7 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             meta.push_validator(xml);
             xml.push_str("&quot;");
         }
-        // The first `match` of this function wrote this property.
+        // The first `match` of this function has already written this property.
         Live::SupportedLock => {}
         Live::LockDiscovery => more.locks.iter().for_each(|lock| push_lock(xml, lock, more.now)),
         Live::QuotaAvailable => push_number(xml, more.quota.map_or(0, |quota| quota.0)),

@@ -31,8 +31,8 @@ const BATCH_ENTRIES: usize = 1024;
 const BATCHES_MAX: usize = 16;
 /// A piece of the response is sent when it has at least this size, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// When the output has this size, in bytes, the rest of a batch is written only when the channel has a slot for the next piece. This limit is
-/// necessary, because some entries are a hundred times as large as most other entries.
+/// The output limit in bytes. If the output has reached this size, the rest of the batch is written only after the channel has a free slot for the
+/// next piece. This limit is necessary, because some entries are a hundred times as large as most other entries.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// The maximum memory of a listing, in bytes. At the same time, one piece is being sent, one piece is in the queue, and one piece is being written.
@@ -53,7 +53,7 @@ pub(crate) async fn propfind(call: Call) -> Answer {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         let form = Arc::new(Form::of(asked));
-        // Serving a listing from memory is faster than waking another thread.
+        // If the listing needs no disk, this thread serves it at once, because this is faster than waking another thread.
         let begun = match at_once(&visit, &place, &form, depth, &limits)? {
             Some(Looked::Whole(xml, revision))
                 if head.version != Version::HTTP_2 || xml.len() <= UNCOUNTED_BYTES =>
@@ -301,7 +301,8 @@ impl RunningListing {
 
     /// Renders the entries of the current batch until a piece of the response is full.
     fn render(&mut self) -> Result<(), Refusal> {
-        // Reserves space by the average size of the previous entries, because growing the output later would copy all of it.
+        // Reserves space for the entries, based on the average size of the previous entries. Otherwise the output would grow later, and all of its
+        // bytes would be copied.
         self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
         let (before, waited) = (self.xml.len(), self.entries.len());
         let mut path = String::new();
@@ -348,8 +349,8 @@ impl RunningListing {
         Ok(())
     }
 
-    /// Renders all entries, if there are only a few entries, none of them can have dead properties that the request asks for, and no call has to
-    /// wait. Returns whether all entries were rendered.
+    /// Renders all entries if three conditions are true: there are only a few entries, no entry can have a requested dead property, and no call has
+    /// to wait. Returns whether all entries were rendered.
     fn end_cached(&mut self) -> Result<bool, Refusal> {
         let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {

@@ -14,7 +14,7 @@ use hyper::{HeaderMap, StatusCode};
 /// COPY or MOVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// The source stays.
+    /// The source is kept.
     Copy,
     /// The source is removed.
     Move,

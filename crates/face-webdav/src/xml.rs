@@ -279,7 +279,7 @@ impl<'b> Pieces<'b> {
             ResolveResult::Bound(namespace) => {
                 let spelled = namespace.into_inner();
                 let known = self.namespaces.iter().find(|(known, _)| known == spelled);
-                // A namespace that the body does not declare is the namespace of the prefix `xml` or `xmlns`.
+                // Only the namespaces of the prefixes `xml` and `xmlns` need no declaration in the body.
                 Some(known.map_or_else(|| spelled.into(), |(_, meant)| Arc::clone(meant)))
             }
             ResolveResult::Unbound => None,

@@ -27,7 +27,7 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// A body that must arrive at the speed of the limits.
+    /// A body that must arrive at the lowest accepted speed or faster.
     pub fn new(body: Received, limits: &Limits) -> Self {
         let Limits { upload_bytes_per_second, progress_seconds, .. } = limits;
         let window = Duration::from_secs(*progress_seconds);

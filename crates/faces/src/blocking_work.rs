@@ -38,7 +38,7 @@ pub async fn blocking_failure<R: Send + 'static>(
 #[derive(Debug, Default)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 
-/// Shows the work whether its request was dropped.
+/// With this token, the work checks whether its request was dropped.
 #[derive(Clone, Debug)]
 pub struct CancelToken(Arc<AtomicBool>);
 

@@ -58,7 +58,7 @@ pub fn parameter<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p st
     pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The value of the parameter `to`; `None` if the parameter is missing, or its value is no valid target.
+/// The value of the parameter `to`; `None` if the parameter is missing, or its value is not a valid target.
 pub fn target(pairs: &[(String, String)]) -> Option<Target> {
     parameter(pairs, "to").and_then(Target::read)
 }
@@ -86,7 +86,7 @@ pub fn redirect(to: &str) -> Answer {
     *answer.status_mut() = StatusCode::SEE_OTHER;
     let headers = answer.headers_mut();
     headers.insert(CACHE_CONTROL, NO_STORE);
-    // The URL can contain a code.
+    // The URL can contain a one-time code, so browsers must not send the URL as a referrer.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     if let Ok(to) = HeaderValue::from_str(to) {
         headers.insert(LOCATION, to);
@@ -126,7 +126,7 @@ pub fn opens_page(headers: &HeaderMap) -> bool {
     headers.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate")
 }
 
-/// Whether the status for this refusal is 401: the client has no valid credential.
+/// Whether the status for this refusal is 401. This status means that the client has no valid credential.
 pub fn is_unauthorized(refusal: &Refusal) -> bool {
     status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }

@@ -1,4 +1,4 @@
-//! The clocks for durations, and for the times of traces. No decision depends on them.
+//! The clocks for durations, and for the times of traces. No decision depends on these clocks.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Stands for the peer of a connection over a Unix socket, until the server has read the client's address from the headers of a request. No client
-/// has this address. If the headers do not contain the client's address, the request is refused.
+/// A placeholder for the address of a peer at a Unix socket. The server uses the placeholder until it has read the client's address from the headers
+/// of a request. No client has this address. If the headers do not contain the client's address, the request is refused.
 pub const UNNAMED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The connection of a request.
@@ -40,7 +40,8 @@ pub struct Connection {
     pub handshake: Option<Arc<Handshake>>,
 }
 
-/// The begin and the end of the TLS handshake of a connection. They belong to the trace of the first request that has a trace.
+/// The start and the end of the TLS handshake of a connection. They belong to the trace of the first request of the connection, if this request has a
+/// trace.
 #[derive(Debug)]
 pub struct Handshake(Mutex<Option<(Instant, Instant)>>);
 
@@ -50,7 +51,7 @@ impl Handshake {
         Handshake(Mutex::new(Some((began, ended))))
     }
 
-    /// The begin and the end; `None` if they were taken before.
+    /// The start and the end; `None` if they were taken before.
     pub(crate) fn take(&self) -> Option<(Instant, Instant)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -98,7 +99,7 @@ impl AnonymousSlot {
 
     /// Frees the slot after a request was admitted.
     pub fn release(&self) {
-        // Every admitted request calls this function. Usually only the first call locks the mutex.
+        // This function is called for every admitted request. Usually only the first call locks the mutex.
         if !self.is_released.load(Ordering::Relaxed) {
             self.is_released.store(true, Ordering::Relaxed);
             self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -130,7 +130,7 @@ pub fn cookies_for_application(headers: &HeaderMap) -> Option<HeaderValue> {
 /// The name and password of a person who signs in, and the name under which a failure is counted. `None` if the password is empty or too long.
 pub fn password(name: &str, password: &[u8]) -> Option<(SecretAsk, Word)> {
     let secret = Secret::new(password)?;
-    // A token cannot sign in, because its secret is for programs.
+    // An API token cannot sign in, because its secret is for programs.
     match login(name).ok().filter(|authid| authid.token.is_none()) {
         Some(authid) => Some((SecretAsk { secret, authid: authid.clone() }, authid.to_word())),
         None => Some((SecretAsk { authid: Authid::of_nobody(name), secret }, word_of_id(name))),
@@ -195,8 +195,8 @@ pub fn ticket_text(user: &Authid, token: &str) -> String {
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
 
 /// The credential of a request to the Identity API. In this API, `X-Subject-Token` is not a credential but the token to examine. If a request has a
-/// token in `X-Auth-Token`, another token in `Authorization: Bearer` and no cookie, `X-Auth-Token` counts, as in Keystone. keystoneauth's plugin
-/// `v3oauth2clientcredential` sends two tokens.
+/// token in `X-Auth-Token`, another token in `Authorization: Bearer` and no cookie, `X-Auth-Token` counts, as in Keystone. For example,
+/// keystoneauth's plugin `v3oauth2clientcredential` sends both tokens.
 ///
 /// # Errors
 /// When there is no credential, or more than one.
@@ -214,7 +214,7 @@ pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     }
 }
 
-/// The last credential in a header, and whether it is the only credential in headers.
+/// The last credential in the headers, and whether the headers contain no other credential.
 fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
@@ -229,7 +229,7 @@ fn header_alone(headers: &HeaderMap) -> (Option<Carried<'_>>, bool) {
 fn only_one(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (found, is_one) = header_alone(headers);
     // This function reads no credential from a cookie. But a cookie can contain a second credential, so a request with a credential and a cookie is
-    // refused. Exception: the cookies of this server. They are no credentials here, and a browser sends them with every request to this host.
+    // refused. Exception: the cookies of this server. They are not credentials here, and a browser sends them with every request to this host.
     let has_cookie = || headers.contains_key(COOKIE) && cookie_parts(headers).any(|part| !is_ours(part));
     match found {
         Some(_) if !is_one || has_cookie() => Err(malformed(MORE_THAN_ONE)),
@@ -609,7 +609,7 @@ mod tests {
         ] {
             assert!(matches!(of(two), Err(Refusal::Malformed(_))), "{two:?}");
         }
-        // A setting of the application determines whether the cookie or the header counts. If the cookie counts, several headers do not matter.
+        // A setting of the application determines whether the cookie or the header counts. If the cookie counts, credentials in headers are ignored.
         // Several cookies are always refused.
         let (cookie, header) = (Some(CountsIfBoth::Cookie), Some(CountsIfBoth::Header));
         let both = [("cookie", good), ("authorization", basic)];

@@ -44,7 +44,8 @@ pub struct Faces {
     pub(crate) traces: Option<Arc<TraceQueue>>,
 }
 
-/// Proves that the facts are current, with a question that the server sends to etcd after the call. The error says why there is no proof.
+/// Proves that the facts are current: after the call of this function, the server asks etcd for the newest change. The error says why there is no
+/// proof.
 pub type ProveFirst =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SourceError>> + Send>> + Send + Sync>;
 
@@ -69,7 +70,7 @@ struct V3Memo {
 const RENDERED_BYTES: usize = 16 << 20;
 
 impl Faces {
-    /// `files` are the files that people edit, `passwords` the rules for new passwords. Datastores are created only below `roots`.
+    /// `files` are the files that people edit. `passwords` are the rules for new passwords. Datastores are created only below `roots`.
     pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
@@ -244,7 +245,8 @@ impl Faces {
         Faces { prove_first, ..self }
     }
 
-    /// Waits until a request may use the facts. With `[fleet] strict`, the function waits for a proof. In all other cases, it returns at once.
+    /// Waits until a request may use the facts. With `[fleet] strict`, the function waits for a proof. Without `strict`, the function returns at
+    /// once.
     pub(crate) async fn prove_first(&self) -> Result<(), Refusal> {
         match &self.prove_first {
             None => Ok(()),
@@ -252,8 +254,8 @@ impl Faces {
         }
     }
 
-    /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor has
-    /// no role in the datastore.
+    /// The other member of the fleet that serves a datastore; `None` if this member serves it, if the request cannot be passed on, or if the visitor
+    /// has no role in the datastore.
     pub fn home_elsewhere(&self, visit: &mut Visit, name: &DatastoreName) -> Option<Elsewhere<'_>> {
         home_elsewhere(self.others()?, visit, name)
     }
@@ -269,7 +271,7 @@ impl Faces {
         Faces { traces, ..self }
     }
 
-    /// The finished requests whose traces wait to be sent; `None` if the server exports no traces.
+    /// The finished requests with traces that wait to be sent; `None` if the server exports no traces.
     pub fn traces(&self) -> Option<&Arc<TraceQueue>> {
         self.traces.as_ref()
     }
@@ -337,7 +339,7 @@ impl Faces {
                     Credential::Session(_) => {}
                     _ if !takes_secrets => return Err(IdentityRefusal::NoCredential.into()),
                     Credential::Secret(ask) => trace.event.authid = ask.authid.to_word(),
-                    // The log has the name of a failed login in the spelling under which the failure is counted.
+                    // For a failed login, the log contains the name in the spelling under which the failure is counted.
                     Credential::NamedSecret(_, named) => trace.event.authid = named.clone(),
                     Credential::Certificate(_)
                     | Credential::Browser(_)

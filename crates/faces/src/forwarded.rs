@@ -70,7 +70,7 @@ impl Connection {
     }
 }
 
-/// Gives a request the host that the client used.
+/// Sets the host of a request to the host that the client used.
 pub(crate) fn set_host<B>(request: &mut Request<B>, host: HeaderValue) {
     request.headers_mut().insert(HOST, host);
     if request.uri().authority().is_some() {
@@ -104,9 +104,10 @@ const FORM: RequestError = RequestError::Forwarded("`Forwarded` is not written a
 const ADDRESS: RequestError = RequestError::Forwarded(
     "expected an IP address, with an optional port, in `Forwarded` or `X-Forwarded-For`",
 );
-const SCHEME: RequestError = RequestError::Forwarded("expected http or https as scheme of the client");
+const SCHEME: RequestError =
+    RequestError::Forwarded("expected http or https as `proto` in `Forwarded`, or in `X-Forwarded-Proto`");
 const BAD_HOST: RequestError = RequestError::Forwarded(
-    "expected a host name or an IP address, with an optional port, as host of the client",
+    "expected a host name or an IP address, with an optional port, as `host` in `Forwarded`, or in `X-Forwarded-Host`",
 );
 const PORT: RequestError = RequestError::Forwarded("expected a number from 1 to 65535 in `X-Forwarded-Port`");
 const NO_CLIENT: RequestError = RequestError::Forwarded(
@@ -336,7 +337,7 @@ mod tests {
         x("::ffff:192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7", "192.0.2.7:0");
         x("198.51.100.1, 192.0.2.7,10.0.0.2 , ::1", "192.0.2.7:0");
-        // The values that the client sent itself are not read.
+        // The values that the client itself sent are not read.
         x("10.0.0.9, <garbage>, 192.0.2.7, 10.0.0.2", "192.0.2.7:0");
         // If all addresses are addresses of proxies, the leftmost address counts as the client.
         x("10.0.0.3, 10.0.0.2", "10.0.0.3:0");
@@ -453,7 +454,7 @@ mod tests {
         of("192.0.2.7", "https", "[::1]:1", "8443", "https [::1]:1");
         of("192.0.2.7", "https", "", "8443", "https ");
         of("192.0.2.7", "https", "a", "", "https a");
-        // The values that the client sent itself are not read, and the values of a proxy behind another proxy do not count.
+        // The values that the client itself sent are not read. Of several proxies, only the values of the proxy nearest to the client count.
         of("1.2.3.4, 192.0.2.7, 10.0.0.2", "x, https, http", "x, a, inner", "x, 8443, 80", "https a:8443");
         of("192.0.2.7, 10.0.0.2", "https", "a", "8443", "https a:8443");
     }

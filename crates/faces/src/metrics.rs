@@ -92,9 +92,9 @@ metrics! {
     DATASTORE_INFO = gauge "enfilade_datastore_info" ["datastore", "maintenance", "mount"] "each datastore with its maintenance mode, and whether it is mounted";
     DATASTORE_WARNINGS = gauge "enfilade_datastore_warnings" ["datastore"] "warnings of `enfilade doctor` about the datastore";
     DATASTORE_DISK_SIZE = gauge "enfilade_datastore_disk_size_bytes" ["datastore"] "size of the file system with the directory of the datastore; read once a minute, absent while the file system does not answer or is not mounted";
-    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space for the server's user in the file system with the directory of the datastore";
+    DATASTORE_DISK_AVAILABLE = gauge "enfilade_datastore_disk_available_bytes" ["datastore"] "free space that the server can use in the file system with the directory of the datastore";
     DATA_DISK_SIZE = gauge "enfilade_data_disk_size_bytes" [] "size of the file system with the data directory; read once a minute, absent while the file system does not answer";
-    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space for the server's user in the file system with the data directory";
+    DATA_DISK_AVAILABLE = gauge "enfilade_data_disk_available_bytes" [] "free space that the server can use in the file system with the data directory";
     CONFINED = gauge "enfilade_confined" ["limit"] "1 if the kernel limits what the server may do: landlock (files and ports), seccomp (system calls); 0 if the kernel cannot limit the server, or [privileges] switches the limit off";
     CPU = counter "process_cpu_seconds_total" [] "time that the server used the processor";
     RESIDENT = gauge "process_resident_memory_bytes" [] "memory of the server that is in RAM";
@@ -111,7 +111,7 @@ const REQUEST_BUCKETS: Buckets = [
 /// The upper bounds of the histogram buckets for the time that a door takes, in microseconds.
 const DOOR_BUCKETS: Buckets =
     [10, 25, 100, 250, 1_000, 2_500, 10_000, 25_000, 100_000, 500_000, 2_500_000, 10_000_000];
-/// The classes of statuses, by the first digit of the status. `none`: the client ended the request before the answer.
+/// The classes of statuses, by the first digit of the status. The class `none` means that the client ended the request before the answer.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// The reason why the server ended a handshake.
@@ -233,7 +233,7 @@ pub struct Metrics {
     confined: OnceLock<[(&'static str, bool); 2]>,
     files: Mutex<BTreeMap<&'static str, FileLook>>,
     lost_lines: Mutex<Vec<(&'static str, u64)>>,
-    /// How many requests had traces that were sent, and how many had traces that were lost.
+    /// The number of requests with a trace that was sent, and the number of requests with a trace that was lost.
     traces: Mutex<Option<(u64, u64)>>,
     history: history::History,
     refusals: refusals::Refusals,
@@ -256,9 +256,10 @@ pub struct FileLook {
     pub good_revision: u64,
     /// The number of problems in the file.
     pub problems: u64,
-    /// The first problems that belong to a line: the line's number, and the reason without text quoted from the file.
+    /// The first problems that concern a single line of the file. Each entry contains the number of the line, and the reason. The reason quotes no
+    /// text from the file.
     pub lines: Vec<(u32, String)>,
-    /// Whether no record of the file is used: the stale limit has passed, or the file never had a good version.
+    /// True if the server uses no record of the file, because the stale limit has passed, or because the file has always had a problem.
     pub refuses: bool,
 }
 
@@ -356,12 +357,12 @@ impl Metrics {
         let _ = self.confined.set(limits);
     }
 
-    /// Sets the number of lines that are not in the log, by cause.
+    /// Sets the number of lines that are missing from the log, for each cause.
     pub fn set_lost_lines(&self, lost: Vec<(&'static str, u64)>) {
         *self.lost_lines.lock().unwrap_or_else(PoisonError::into_inner) = lost;
     }
 
-    /// Sets how many requests had traces that were sent, and how many had traces that were lost.
+    /// Sets the number of requests with a trace that was sent, and the number of requests with a trace that was lost.
     pub fn set_traces(&self, counts: Option<(u64, u64)>) {
         *self.traces.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
@@ -381,7 +382,7 @@ impl Metrics {
         self.forwarded_ignored.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection from a load balancer without a usable PROXY header. Returns how many such connections there were before.
+    /// Counts a connection on which a load balancer sent no usable PROXY header. Returns how many such connections there were before.
     pub fn proxy_header_refused(&self) -> u64 {
         self.proxy_headers_refused.fetch_add(1, Ordering::Relaxed)
     }

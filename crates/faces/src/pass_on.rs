@@ -57,7 +57,7 @@ const NOT_PASSED: [HeaderName; 17] = [
 
 /// The other members of the fleet, to which requests are passed on.
 pub trait PassOn: Send + Sync {
-    /// Whether the named member has no listener for members. Then no request can be passed on to the member.
+    /// True if the member with this name has no listener for members. In this case, no request can be passed on to the member.
     fn has_no_listener(&self, member: &str) -> bool;
 
     /// Sends a request to a member, and returns the head of its response.
@@ -71,7 +71,7 @@ pub type Passing<'p> = Pin<Box<dyn Future<Output = Result<Response<PassedBody>, 
 pub struct Elsewhere<'f> {
     others: &'f dyn PassOn,
     member: String,
-    /// The visitor's share of the places for requests that wait for other members.
+    /// The visitor's share of the slots for requests that wait for other members.
     share: Share,
 }
 

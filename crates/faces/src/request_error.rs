@@ -63,10 +63,10 @@ pub enum RequestError {
     /// The value of a header is malformed.
     #[error("the {0} header cannot be read")]
     Header(&'static str),
-    /// The method takes no body.
+    /// The request has a body, but its method does not allow a body.
     #[error("this method takes no body")]
     UnexpectedBody,
-    /// A condition of the request does not hold.
+    /// A condition of the request is not true.
     #[error("a condition of the request is not true")]
     Condition,
     /// The range is not in the file. The number is the size of the file in bytes.
@@ -75,7 +75,7 @@ pub enum RequestError {
     /// A parameter is missing or invalid, or the request is invalid in a way that its protocol describes.
     #[error("invalid parameter: {0}")]
     Parameter(&'static str),
-    /// The page of another site requests a change with the credentials of the browser.
+    /// A page of another site requests a change with the credentials of the browser.
     #[error("a page of another site may not request a change")]
     CrossSite,
     /// The host of the request has another TLS policy than this connection.
@@ -126,7 +126,8 @@ pub enum RequestError {
          --send-groups no`: after that, the application gets no names of groups, for any user"
     )]
     GroupsTooLong(usize),
-    /// The member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait.
+    /// The member of the fleet that must answer the request does not answer. Or too many requests already wait: requests of this user, or requests to
+    /// this member.
     #[error(
         "the member of the fleet that must answer the request does not answer, or too many requests of this user or to this member wait: try again"
     )]

@@ -16,7 +16,7 @@ use hyper::{Response, StatusCode};
 pub type Answer = Response<Body>;
 
 impl Trace {
-    /// Records the status, and the bytes of an answer in memory.
+    /// Records the status. If the whole answer is in memory, also records the number of its bytes.
     pub fn answered(&mut self, answer: &Answer) {
         self.event.status = answer.status().as_u16();
         // For a stream, the sender of the stream counts the bytes.
@@ -135,7 +135,7 @@ fn is_locked(refusal: &Refusal) -> bool {
 pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
-        // Only a client with a right credential gets this refusal.
+        // Only a client with a correct credential gets this refusal.
         Refusal::Identity(Identity::MoreMethods { .. }) => Some(
             "this account needs multi-factor authentication, so this method alone is not accepted: use an API token".to_owned(),
         ),
@@ -230,7 +230,7 @@ const STATUSES: [(StatusCode, &[&str]); 21] = [
     (StatusCode::INSUFFICIENT_STORAGE, &["CT06", "CT16", "CT17", "CT20"]),
 ];
 
-/// The codes that have, for one purpose of a request, another status than in [`STATUSES`].
+/// Exceptions to [`STATUSES`]: for one purpose of a request, each of these codes has another status.
 const STATUSES_OF_AIMS: [(&str, Aim, StatusCode); 3] = [
     // RFC 4918 §9.3.1.
     ("CT03", Aim::Collection, StatusCode::METHOD_NOT_ALLOWED),

@@ -53,8 +53,8 @@ pub struct Router {
 enum Clients {
     /// Any client. A trusted proxy can name the client in its headers.
     All,
-    /// Only proxies, which ask for decisions about the requests of visitors. Each route reads the address of the visitor itself. The function returns
-    /// the form of the responses to a path.
+    /// Only proxies, which ask for decisions about the requests of visitors. The handler of each route reads the address of the visitor from the
+    /// headers. The function in this variant returns the form of the responses to a path.
     Proxies(fn(&str) -> Form),
     /// Only other members of the fleet may connect. They pass requests of their clients on to this server.
     Members,
@@ -134,7 +134,8 @@ impl Router {
         answer
     }
 
-    /// Whether the sender of a request may name its span. A proxy that asks for a decision may not, because its visitors can set headers.
+    /// Whether the sender of a request may name its span. A proxy that asks for a decision may not name its span, because a visitor could have set
+    /// the header.
     fn may_name_its_span(&self, connection: &Connection, traces: &TraceQueue) -> bool {
         match self.clients {
             Clients::All => connection.proxies.is_some() && traces.continues_proxies(),

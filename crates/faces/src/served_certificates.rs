@@ -1,12 +1,12 @@
-//! Questions of pages about the certificates of the listener. The answers come from the snapshot with which the running process answers handshakes.
-//! Exception: the names are read from the files, and the files can have changed since the snapshot was made.
+//! The questions that pages ask about the certificates of the listener. The answers come from the snapshot with which the running process answers
+//! handshakes. Exception: the names are read from the files, and the files can have changed since the snapshot was made.
 
 /// A certificate that the listener can send.
 #[derive(Clone, Debug)]
 pub struct ServedCertificate {
     /// The path of its file.
     pub file: String,
-    /// The last second in which the certificate is valid, since the epoch.
+    /// The last second in which the certificate is valid, in seconds since the epoch.
     pub not_after: i64,
     /// The kind of its key: `RSA`, `ECDSA` or `other`.
     pub key: &'static str,
@@ -14,7 +14,7 @@ pub struct ServedCertificate {
     pub names: Result<Vec<String>, String>,
 }
 
-/// Some of the certificates, the first to expire first, and some of the problems.
+/// Some of the certificates, sorted by the time at which they expire, and some of the problems.
 #[derive(Clone, Debug)]
 pub struct SomeCertificates {
     /// The certificates.
@@ -32,7 +32,7 @@ pub struct SomeCertificates {
 pub struct SentCertificate {
     /// The certificate.
     pub certificate: ServedCertificate,
-    /// Whether the certificate is sent only because no certificate was found for the name or address.
+    /// True if no certificate was found for the name or address, so that the server sends this certificate instead.
     pub is_default: bool,
     /// The number of the line in the crt-list, if the certificate is in a crt-list.
     pub line: Option<u32>,
@@ -40,7 +40,8 @@ pub struct SentCertificate {
 
 /// Answers questions about the served certificates. The methods read files, so callers must not call them on a thread for network I/O.
 pub trait ServedCertificates: Send + Sync {
-    /// The `count` certificates after the first `skipped` ones, sorted by the time at which they expire, and at most `count` problems.
+    /// Sorts the certificates by the time at which they expire, skips the first `skipped` certificates, and returns at most `count` of the others.
+    /// Also returns at most `count` problems.
     fn some(&self, skipped: usize, count: usize) -> SomeCertificates;
 
     /// The certificate that a client gets when it asks for this server name or IP address.

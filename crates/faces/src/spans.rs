@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 /// The maximum number of finished requests that wait to be sent. The traces of further requests are lost.
 const WAITING_MAX: usize = 4_096;
 
-/// The longest text of a trace, in bytes. A longer text is cut, so that waiting traces take at most some megabytes of memory.
+/// The longest text of a trace, in bytes. A longer text is cut, so that waiting traces take at most a few megabytes of memory.
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// The span of a door, with times in nanoseconds since the epoch.
@@ -44,7 +44,7 @@ pub struct RequestSpans {
     pub span_id: u64,
     /// The span of the proxy or of the other member that sent the request.
     pub parent: Option<u64>,
-    /// The begin of the request, in nanoseconds since the epoch.
+    /// The start of the request, in nanoseconds since the epoch.
     pub began_nanos: u64,
     /// The end of the request, in nanoseconds since the epoch.
     pub ended_nanos: u64,
@@ -56,7 +56,7 @@ pub struct RequestSpans {
 
 /// The finished requests that wait to be sent.
 pub struct TraceQueue {
-    /// On average, one of this many requests has a trace.
+    /// On average, one request out of this number of requests has a trace.
     one_in: u64,
     /// Whether the traces of trusted proxies are continued.
     continues_proxies: bool,
@@ -65,7 +65,7 @@ pub struct TraceQueue {
     sent: AtomicU64,
     /// Notified when a finished request comes into the empty queue.
     begun: Notify,
-    /// Whether the server stops.
+    /// Whether the server is stopping.
     is_ending: watch::Sender<bool>,
 }
 
@@ -73,12 +73,13 @@ pub struct TraceQueue {
 pub(crate) struct Decided {
     /// The spans of the request; `None` if the request has no trace.
     pub(crate) spans: Option<Box<RunningSpans>>,
-    /// The span that is named to another member, so that the other member makes the same decision.
+    /// The span that this server names in requests to another member, so that the other member makes the same decision.
     pub(crate) onward: ParentSpan,
 }
 
 impl TraceQueue {
-    /// On average, one of `one_in` requests has a trace. If `continues_proxies` is true, trusted proxies decide about the traces of their requests.
+    /// On average, one request out of `one_in` requests has a trace. If `continues_proxies` is true, trusted proxies decide about the traces of their
+    /// requests.
     pub fn new(one_in: u64, continues_proxies: bool) -> Arc<Self> {
         Arc::new(TraceQueue {
             one_in: one_in.max(1),
@@ -103,7 +104,8 @@ impl TraceQueue {
         parent: Option<ParentSpan>,
         handshake: Option<&Handshake>,
     ) -> Decided {
-        // Only the first request of a connection takes the time of the handshake, even if this request has no trace.
+        // Only the trace of the first request of a connection contains the time of the handshake. If this request has no trace, no trace contains the
+        // time.
         let shaken = handshake.and_then(Handshake::take);
         let is_sampled = match parent {
             Some(parent) => parent.is_sampled,
@@ -182,7 +184,7 @@ impl TraceQueue {
         self.lost.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
-    /// How many requests had traces that were sent, and how many had traces that were lost.
+    /// The number of requests with a trace that was sent, and the number of requests with a trace that was lost.
     pub fn counts(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
     }
@@ -229,7 +231,7 @@ impl RunningSpans {
     pub(crate) fn end(self, event: &Event) {
         let now = clock::monotonic();
         let of_door = |time: DoorTime| match time.door {
-            // After door 5 opened the datastore, its work lasts until the end of the request.
+            // After door 5 has opened the datastore, the work of door 5 continues until the end of the request.
             Door::Content => self.door_span(time, now),
             Door::Tls | Door::Identity | Door::Datastore | Door::Access => self.door_span(time, time.ended),
         };

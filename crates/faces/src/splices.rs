@@ -5,7 +5,7 @@
 //! The HTTP library forwards the bytes of response bodies unchanged and in order, and does not read the bytes. The tests compare the bytes that
 //! arrive with the bytes of the file.
 //!
-//! With this module a GET of a large file takes 0.88 of the processor time of Apache, which uses `sendfile` (benchmark `get-large` in
+//! With this module a GET of a large file takes 0.88 times the processor time that Apache needs with `sendfile` (benchmark `get-large` in
 //! bench/runs/2026-11-22-content.json). On another processor the factor is 1.03 (bench/runs/2026-11-23-content.json). The goal is a factor of at most
 //! 1.1. The repository contains no benchmark run without this module.
 

@@ -25,7 +25,7 @@ pub struct Trace {
     pub(crate) cause: String,
     /// The spans of the request, if its trace is exported.
     spans: Option<Box<RunningSpans>>,
-    /// The span that is named to another member; `None` if the server exports no traces.
+    /// The span that this server names in requests to another member; `None` if the server exports no traces.
     pub(crate) onward: Option<ParentSpan>,
 }
 
@@ -54,7 +54,7 @@ impl Trace {
         }
     }
 
-    /// Measures the doors that the visitor asks from now on, if the trace of the request is exported.
+    /// If the trace of the request is exported, this call starts to measure how long the doors take for the visitor.
     pub fn time(&self, visit: &mut Visit) {
         if let Some(spans) = &self.spans {
             visit.time(spans.timer());

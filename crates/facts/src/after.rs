@@ -1,4 +1,4 @@
-//! The facts as they would be after a change, without committing the change.
+//! The facts that a change would result in. The change itself is not committed.
 
 use crate::change::Change;
 use crate::error::{CommitError, SourceError};
@@ -9,7 +9,7 @@ use crate::view::{Each, Found, Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// The facts of a view as they would be after a change. Other readers do not see these facts.
+/// The facts that a change to the facts of a view would result in. Other readers do not see these facts.
 pub struct After<'a> {
     before: &'a dyn Snapshot,
     at: At,

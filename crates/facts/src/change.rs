@@ -39,7 +39,7 @@ pub struct Expect {
 /// The effect of a change on rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is not certain that the change only takes rights away.
+    /// It is possible that the change gives rights.
     Gives,
     /// The change only takes rights away.
     Takes,
@@ -85,12 +85,12 @@ enum Ending {
 }
 
 impl Change {
-    /// An empty change of a user.
+    /// An empty change that a user makes.
     pub fn new(audit: AuditRecord) -> Self {
         Self::requested_by(Requester::User, audit)
     }
 
-    /// An empty change of this requester.
+    /// An empty change that this requester makes.
     pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Change {
@@ -202,7 +202,7 @@ impl Change {
         self
     }
 
-    /// Allows the server to issue sessions with an issue time up to this second, after the commit of this change.
+    /// After the commit of this change, the server may issue sessions with an issue time up to this second.
     pub fn allow_issue(&mut self, second: i64) -> &mut Self {
         self.horizon = self.horizon.max(Some(second));
         self
@@ -316,7 +316,7 @@ impl Change {
     }
 
     /// Adds the condition that the member `member` of the fleet has no registered process. A process of this member that registers later applies the
-    /// change before it serves requests. A store that is in no fleet ignores this condition.
+    /// change before it serves requests. A store that does not belong to a fleet ignores this condition.
     pub fn expect_no_process_of(&mut self, member: &str) -> &mut Self {
         self.absent_members.push(member.to_owned());
         self

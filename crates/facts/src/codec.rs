@@ -5,8 +5,8 @@
 //! ```
 //!
 //! LMDB has no checksums. In a test with 400 flips of a single bit, 306 flips changed or lost a record without an error. One flipped bit can turn an
-//! entry of an ACL that denies access into an entry that allows access. The checksum finds damage. It is not a signature, because its key is a
-//! constant in this file.
+//! ACL entry that denies access into an ACL entry that allows access. The checksum finds damage. It is not a signature, because its key is a constant
+//! in this file.
 
 use crate::error::SourceError;
 use crate::revision::Revision;
@@ -112,7 +112,7 @@ impl Writer {
     pub fn flag(&mut self, yes: bool) -> &mut Self {
         self.u8(u8::from(yes))
     }
-    /// Writes bytes of a fixed length, which the reader must know.
+    /// Writes bytes of a fixed length. The length is not stored, so the reader must know it.
     pub fn fixed(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self

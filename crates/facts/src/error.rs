@@ -20,7 +20,8 @@ pub enum SourceError {
     Unavailable(String),
 }
 
-/// A change failed. With [`CommitError::Unknown`], the change may have been made. With every other variant, nothing was changed.
+/// The error of an attempt to make a change. With [`CommitError::Unknown`], it is possible that the change was made. With every other variant,
+/// nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// Another change was committed before this change, and a record no longer has the state that this change expects. The caller must read the facts
@@ -32,7 +33,7 @@ pub enum CommitError {
         /// The key, printable.
         key: String,
     },
-    /// Another process has been writing for too long. The text identifies the process and says what to do.
+    /// Another process has been writing to the store for too long. The text identifies the process and says what to do.
     #[error("{0}")]
     Busy(String),
     /// The memory map of the store is nearly full. The rest of the map is reserved for other kinds of changes.

@@ -5,18 +5,19 @@
 //! formats need no conversion. A store of a newer format is refused.
 //!
 //! # When the format changes
-//! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. A new
-//! last field that may be missing ([`Writer::tail`]) needs no conversion, because this program can read records without the field. Records with the
-//! new field still need a new format number, because older builds would report these records as damaged. When you change the format:
+//! The format changes when there is a new table, when a record gets a new field, or when this program would misread a record of an older build. If a
+//! new field is the last field and may be missing ([`Writer::tail`]), old records need no conversion, because this program can read records without
+//! the field. Records with the new field still need a new format number, because older builds would report these records as damaged. When you change
+//! the format:
 //! 1. increase [`FORMAT`] by one, and let `step` convert a record of the previous form to the new form;
-//! 2. keep a store that was written before the change in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store,
-//!    upgrades the store in every run of the tests, and fails if the store is missing;
+//! 2. keep a store of the previous format in `interop/fixtures/format-N`. `interop/upgrade.rs` defines the content of this store, upgrades the store
+//!    in every run of the tests, and fails if the store is missing;
 //! 3. decide whether the members of a fleet can be updated one at a time. They can if this program can use all records of the previous format without
 //!    conversion. In this case, let [`needed_for`] return the new format for the records that need it: a fleet writes these records only after
 //!    `enfilade fleet upgrade`. If there is a new table, the members can also be updated one at a time, because a member adds missing tables to its
-//!    store when it opens the store. But if a record of a new table does not exist, a change must not delete the record, because older members cannot
-//!    read the log entry. In every other case, set [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask
-//!    rolling` updates a fleet member by member.
+//!    store when it opens the store. But a change must not contain the deletion of a record of a new table if the record does not exist, because
+//!    older members cannot read a log entry with such a deletion. If the members cannot be updated one at a time, set [`FORMAT_IN_FLEET`] to the new
+//!    format: all members must then be updated at once. `cargo xtask rolling` updates a fleet member by member.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{
@@ -30,7 +31,7 @@ use crate::vocabulary::LONG;
 /// |---|---|
 /// | 2 | the oldest format that can be upgraded; records contain LMDB's transaction id of the commit |
 /// | 3 | records contain the revision, which is the number of the change; entries of the log no longer have a field for LMDB's transaction id |
-/// | 4 | each mark has an additional record; its key contains the time (in seconds) at which the last token of the mark expires (older marks get this record at the first purge); the log has large lists of keys in pieces |
+/// | 4 | each mark has an additional record; its key contains the time (in seconds) at which the last token of the mark expires (older marks get this record at the first purge); the log stores large lists of keys in pieces |
 /// | 5 | the record of the next SID also identifies the key of API tokens; entries of the log have the id of the request; the names of imported records are stored |
 /// | 6 | the key of a name is a digest of the name; the record contains the name; there are tables of limits, policies, endpoint filters, configurations of domains, OAuth consumers and tokens, and federation |
 /// | 7 | there are tables of activities of users, and of used passcodes; profiles have rules for multi-factor authentication, and exemptions from locks and inactivity |
@@ -53,9 +54,9 @@ pub const FORMAT_IN_FLEET: u32 = 13;
 /// The format that a fleet must have before its log may contain entries in parts.
 pub const FORMAT_OF_PARTS: u32 = 14;
 
-/// The store of a member of a fleet contains the sum of its format and this number. A program that does not know this number refuses the store,
-/// because the number seems to be a newer format. So such a program cannot change the store. A change by such a program would have no entry in the
-/// log of the fleet.
+/// In place of its format, the store of a member of a fleet contains the sum of the format and this number. A program that does not know this number
+/// reads the sum as a newer format, and refuses the store. So such a program cannot change the store. A change by such a program would have no entry
+/// in the log of the fleet.
 pub const REPLICA: u32 = 1 << 16;
 
 /// A key and a value.
@@ -106,7 +107,7 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
         (2, Table::Log) => Some((key, log_entry_of_2(&value)?)),
         (2, Table::Files) => Some((key, kept_file_of_2(&value)?)),
         (5, Table::Names) => name_of_5(&key, &value),
-        // Since format 9, the 16 bytes of `LONG` are the start of a long id. So an older record with an id of these 16 bytes cannot be converted.
+        // Since format 9, the 16 bytes of `LONG` are the start of a long id. So an older record cannot be converted if its id is these 16 bytes.
         (8, Table::Names) if key.get(1..17) == Some(&LONG) || value.get(..16) == Some(&LONG) => None,
         (8, Table::Users | Table::Groups | Table::Domains) if key == LONG => None,
         // Adds the two options that exempt a user from locks and from inactivity, both switched off.
@@ -118,8 +119,8 @@ fn step(format: u32, table: Table, (key, value): Record) -> Option<Record> {
     }
 }
 
-/// In format 7, the last field of the record of an application credential is the credential that created it, or is missing. In format 8, a flag
-/// before this field indicates whether the field is present, because another field follows.
+/// In format 7, the last field of the record of an application credential is optional: the credential that created this application credential. In
+/// format 8, a flag before this field indicates whether the field is present, because another field follows.
 fn delegation_of_7(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     from.fixed::<16>()?;

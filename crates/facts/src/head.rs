@@ -11,8 +11,8 @@ use crate::tables::{Key, Row};
 pub struct Head {
     /// The revision of the newest change.
     pub revision: Revision,
-    /// The number that the storage gave the commit (LMDB: the transaction id). If the storage says that a snapshot is of another commit, pages of the
-    /// store are damaged.
+    /// The number that the storage gave the commit (LMDB: the transaction id). If the number that the storage reports for a snapshot differs from the
+    /// number in the head of this snapshot, pages of the store are damaged.
     pub commit: u64,
 }
 

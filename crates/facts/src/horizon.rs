@@ -4,8 +4,8 @@
 //! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
 //! all seconds up to the horizon at its commit, or up to [`CLOCK_SKEW_SECONDS`] after the time of the commit if that is later. So the mark covers
 //! every session that was issued before the commit, even if a clock was wrong. The commit that sets the mark moves the horizon to the last second
-//! that the mark covers. Each session that is issued after the mark has a later second of issue. Exception: a timeless mark
-//! ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
+//! that the mark covers. A session that is issued after the mark gets a later second of issue, so the mark does not cover this session. Exception: a
+//! timeless mark ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
 //!
 //! Other servers that have the same keys issue tokens, too, but do not check this horizon. A token of another server is refused while its second of
 //! issue is later than the last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the
@@ -31,7 +31,7 @@ impl Horizon {
         Ok(Self::from_second(view.get::<Revocation>(&Revoked::Horizon)?.map(|row| row.issued_before)))
     }
 
-    /// The horizon at this second. `None` means that the stored facts have no horizon, because an older program wrote the facts.
+    /// The horizon with this latest second of issue. `None` means that the stored facts have no horizon, because an older program wrote the facts.
     pub fn from_second(second: Option<i64>) -> Self {
         Horizon(second.unwrap_or(i64::MIN))
     }
@@ -115,7 +115,7 @@ impl Passed {
     }
 }
 
-/// The latest second that any mark covers. A reader that only needs this second does not have to read all marks.
+/// The latest second that any mark covers. If a reader needs only this second, it does not have to read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
     /// The latest second that any mark covers, including deleted marks, but not timeless marks ([`Revoked::is_timeless`]).

@@ -61,7 +61,7 @@ pub enum IndexError {
 /// An index, shared by all threads of a process.
 pub struct Index<T> {
     built: ArcSwapOption<Built<T>>,
-    /// Held by the thread that updates the index to the revision of a view. Other threads wait, and then find the index up to date.
+    /// The thread that updates the index holds this lock. Other threads wait for the lock, and then find the index up to date.
     building: Mutex<()>,
 }
 
@@ -146,7 +146,8 @@ fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>
         let Some(fewer) = left.checked_sub(keys.len() as u64) else { return Ok(None) };
         left = fewer;
         written.extend(keys.into_iter().filter(|(table, _)| T::TABLES.contains(table)));
-        // Keys are collected in a set, so that a key that was written many times is updated once. A full set is applied early, to bound memory.
+        // Keys are collected in a set, so that a key that was written many times is updated once. When the set is full, its keys are applied at once,
+        // to limit the memory.
         if LOG_KEYS_MAX <= written.len() {
             value.update_all(view, &std::mem::take(&mut written))?;
         }

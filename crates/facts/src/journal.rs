@@ -3,8 +3,8 @@
 //! A checksum proves that a record was written with this content at some time. The checksum does not prove that the record is the newest version. A
 //! page pointer with one flipped bit can lead to a page of an older revision. Every record on the older page has a correct checksum, but is out of
 //! date. So each group of records has a tally (the number of the records, and a digest of them) in another tree. A group is used only if its records
-//! match its tally. One flipped bit cannot change both trees. If LMDB reads an older revision of the whole store, all records match their tallies,
-//! too. To detect such a revision, the head contains the revision of the store and the number of the commit that wrote the head.
+//! match its tally. One flipped bit cannot change both trees. But if LMDB reads an older revision of the whole store, all records match the tallies
+//! of that revision. To detect such a revision, the head contains the revision of the store and the number of the commit that wrote the head.
 
 mod checks;
 
@@ -128,8 +128,8 @@ impl Digests {
     }
 }
 
-/// Whether these writes can give rights, or only take rights away (`tables::only_takes`). `before` contains the present records. Writes that only
-/// take rights away may use the reserved part of the store's memory map, and the reserved disk space.
+/// The effect of these writes: they can give rights, or they only take rights away (`tables::only_takes`). `before` contains the present records.
+/// Writes that only take rights away may use the reserved part of the store's memory map, and the reserved disk space.
 ///
 /// # Errors
 /// When the store cannot be read.
@@ -160,7 +160,7 @@ fn is_of_nobody(
     })
 }
 
-/// Counts the records of a table in the order of their keys, and returns the tally of each group after the last record of the group. So counting a
+/// Counts the records of a table in the order of their keys. When all records of a group are counted, returns the tally of the group. So counting a
 /// table of any size needs only the tally of the table and the tally of one group in memory.
 pub struct Counting {
     table: Table,
@@ -169,7 +169,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// A count that has counted no record yet.
+    /// A new counter, which has not counted any record yet.
     pub fn of(table: Table) -> Self {
         Counting { table, whole: Tally::default(), group: None }
     }
@@ -198,8 +198,8 @@ impl Counting {
     }
 }
 
-/// The last writes to a store after all its records were rewritten: its new identity, an entry of the log without keys, and the head. Because the
-/// entry has no keys, indexes are built again.
+/// The last writes to a store after all its records were rewritten: the new identity of the store, a log entry without keys, and the head. Because
+/// the entry has no keys, indexes are built again.
 pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
     let AuditRecord { who, what, unix_seconds, request } = audit.clone();
     let entry = LogEntry { who, what, unix_seconds, request, written: Written::Unsaid };
@@ -216,8 +216,8 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
     Write { table: table.tallies(), key: tally_key(table, &group), stored }
 }
 
-/// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the pieces that contain the keys follow. If more than `LOG_PIECES_MAX`
-/// pieces would be necessary, the log does not contain the keys.
+/// The log entry of a change. If the change has more than `LOG_KEYS_MAX` keys, the entry is followed by the pieces that contain the keys. If more
+/// than `LOG_PIECES_MAX` pieces would be necessary, the log does not contain the keys.
 fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
     // The limit is greater than the length of the longest name, so the name of an author is never shortened.

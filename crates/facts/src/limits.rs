@@ -62,16 +62,16 @@ fixed! {
 
     /// Longest name of a link with which people share a file or folder, in characters.
     pub const LINK_NAME_CHARS_MAX: usize = 100;
-    /// Most downloads or uploads that the maker of a link can allow, if the maker limits their number.
+    /// Largest number that the maker of a link can set as the limit of its downloads or uploads.
     pub const LINK_USES_MAX: u32 = 1_000_000;
-    /// How long a guest need not enter the password of a link again, in seconds.
+    /// Time in seconds after which a guest must enter the password of a link again.
     pub const LINK_PASS_SECONDS: i64 = 3600;
 
     /// Longest path inside a datastore, in bytes.
     pub const PATH_BYTES_MAX: usize = 4096;
     /// Longest single name in a path, in bytes.
     pub const NAME_BYTES_MAX: usize = 255;
-    /// Most names in a path.
+    /// Largest number of names in a path.
     pub const PATH_DEPTH_MAX: usize = 64;
     /// Longest path of a role assignment, in bytes: an LMDB key holds the path and the id of the user or group.
     pub const ROLE_PATH_BYTES_MAX: usize = 370;
@@ -80,39 +80,40 @@ fixed! {
     pub const GROUP_DEPTH_MAX: usize = 32;
     /// How many times a trust can be delegated further (Keystone's `max_redelegation_count`).
     pub const REDELEGATIONS_MAX: u8 = 3;
-    /// Most request tokens of one OAuth consumer that have not expired.
+    /// Largest number of request tokens of one OAuth consumer that have not expired.
     pub const REQUEST_TOKENS_MAX: usize = 1000;
-    /// Most access rules of one user. A new application credential that needs further access rules is refused.
+    /// Largest number of access rules of one user. A new application credential that needs further access rules is refused.
     pub const ACCESS_RULES_OF_USER_MAX: usize = 1000;
     /// Longest chain of application credentials. Each credential in a chain was created with the previous credential of the chain.
     pub const CREDENTIAL_CHAIN_MAX: usize = 8;
     /// Deepest nesting of projects in projects (Keystone's `max_project_tree_depth`, without the domain).
     pub const PROJECT_DEPTH_MAX: usize = 4;
-    /// Most groups one user may be in, nesting included.
+    /// Largest number of groups that one user may be in, nesting included.
     pub const GROUPS_PER_USER_MAX: usize = 65_536;
-    /// Most entries of one ACL.
+    /// Largest number of entries of one ACL.
     pub const ACE_COUNT_MAX: usize = 1024;
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because it begins with the
-    /// number of the table.
+    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because the tally's key
+    /// begins with the number of the table.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-    /// The percentage of the LMDB map that a store may use before new records and other changes that give rights are refused. The rest of the map is
+    /// If a store uses more than this percentage of its LMDB map, new records and other changes that give rights are refused. The rest of the map is
     /// reserved for changes that take rights away.
     pub const MAP_PERCENT_MAX: u64 = 95;
-    /// The percentage of the LMDB map that a store may use before changes that users make for themselves are refused: a new password, the revocation
-    /// of an own token, the use of a trust. The rest of the map is reserved for administrators. In the smallest map, the rest has 120 pages. A small
-    /// change takes about 16 pages, and LMDB reuses a page after two more changes.
+    /// If a store uses more than this percentage of its LMDB map, changes that users make for themselves are refused: a new password, the revocation
+    /// of one of their tokens, the use of a trust. The rest of the map is reserved for administrators. In the smallest map, the rest has 120 pages. A
+    /// small change takes about 16 pages, and LMDB reuses a page after two more changes.
     pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
     /// Smallest map of a store, in bytes.
     pub const MAP_BYTES_MIN: u64 = 16 << 20;
     /// Largest map of a store, in bytes. The address space of a process is 128 TiB, and also contains other mapped files.
     pub const MAP_BYTES_MAX: u64 = 1 << 44;
-    /// Most records of a store that a server upgrades to a new format or compacts at its start. The time of an upgrade grows with the number of
-    /// records, and the server answers no request meanwhile. For more records, run `enfilade facts upgrade` or `enfilade facts compact`.
+    /// Largest number of records of a store that a server upgrades to a new format or compacts at its start. The time of an upgrade grows with the
+    /// number of records, and the server answers no request during this time. For a store with more records, run `enfilade facts upgrade` or
+    /// `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
     /// Shortest file of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
@@ -123,7 +124,7 @@ fixed! {
     /// indexes again.
     pub const LOG_PIECES_MAX: usize = 256;
     /// If at most this many keys were written since an index was last updated, the index is updated from the change log. If more keys were written,
-    /// the index is built again, unless the tables of the index have at least as many records as keys were written.
+    /// and if their number is also larger than the number of records in the tables of the index, the index is built again.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
     /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
@@ -135,14 +136,14 @@ fixed! {
     /// How long a verified password is remembered, in milliseconds.
     pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
 
-    /// Most credentials of type `totp` of one user that a login checks. Further credentials of this type are ignored.
+    /// Largest number of credentials of type `totp` of one user that a login checks. Further credentials of this type are ignored.
     pub const TOTP_CREDENTIALS_MAX: usize = 16;
-    /// Most credentials of a user, of any type, that a login reads to find the credentials of type `totp`.
+    /// Largest number of credentials of a user, of any type, that a login reads to find the credentials of type `totp`.
     pub const CREDENTIALS_OF_LOGIN_MAX: usize = 1024;
     /// Shortest secret of a credential of type `totp`, in bytes. A credential with a shorter secret is ignored.
     pub const TOTP_SECRET_BYTES_MIN: usize = 10;
-    /// How many time steps before and after the present one the codes of a second factor are accepted (RFC 6238, section 5.2: at most one step for
-    /// the delay of the network). A step has 30 seconds.
+    /// How many time steps a code of a second factor may be early or late (RFC 6238, section 5.2: at most one step for the delay of the network). A
+    /// step has 30 seconds.
     pub const SECOND_FACTOR_STEPS: u64 = 1;
     /// Length of the secret of a second factor, in bytes (RFC 4226, section 4, R6: 20 bytes are recommended).
     pub const SECOND_FACTOR_SECRET_BYTES: usize = 20;
@@ -152,14 +153,14 @@ fixed! {
     pub const RECOVERY_CODE_DIGITS: usize = 16;
     /// How many passkeys a user can have.
     pub const PASSKEYS_MAX: usize = 10;
-    /// How many answers of a passkey the server remembers at the same time. It remembers each until two minutes after its receipt has expired
-    /// (`RECEIPT_SECONDS`).
+    /// How many answers of one passkey the server remembers at the same time. It remembers an answer until two minutes after the receipt of the
+    /// challenge has expired (`RECEIPT_SECONDS`).
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
     /// Longest id of a passkey, in bytes (Web Authentication, level 3, section 7.1: a server refuses longer ids).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
-    /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550.
+    /// Longest public key of a passkey, in bytes. An RSA key of 4,096 bits has 550 bytes.
     pub const PASSKEY_KEY_BYTES_MAX: usize = 600;
-    /// Longest text of a browser about a passkey (`clientDataJSON`, `authenticatorData`, the signature), in bytes.
+    /// Longest text that a browser sends about a passkey (`clientDataJSON`, `authenticatorData`, the signature), in bytes.
     pub const PASSKEY_DATA_BYTES_MAX: usize = 4096;
     /// How long a user may take from the beginning of the set-up of a second factor to its first code, in seconds.
     pub const ENROLMENT_SECONDS: i64 = 900;
@@ -168,13 +169,13 @@ fixed! {
 
     /// Highest cost of a bcrypt hash. A hash with a higher cost is refused and not computed.
     pub const BCRYPT_COST_MAX: u32 = 14;
-    /// Most rounds of a `$5$` or `$6$` hash.
+    /// Largest number of rounds of a `$5$` or `$6$` hash.
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 200_000;
-    /// Most rounds of a `$pbkdf2-sha512$` hash.
+    /// Largest number of rounds of a `$pbkdf2-sha512$` hash.
     pub const PBKDF2_ROUNDS_MAX: u32 = 1_000_000;
-    /// Most memory of a yescrypt, scrypt or argon2 hash, in bytes.
+    /// Largest memory of a yescrypt, scrypt or argon2 hash, in bytes.
     pub const HASH_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-    /// Most passes of an argon2 hash.
+    /// Largest number of passes of an argon2 hash.
     pub const ARGON2_PASSES_MAX: u32 = 10;
 
     /// Largest size of all dead properties of one file or directory together, in bytes. They are stored in one extended attribute, and Linux allows
@@ -184,11 +185,11 @@ fixed! {
     pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
     /// Longest wait of a request for a hashing slot, in milliseconds.
     pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
-    /// Most hashes that may wait in the queue, for each hashing slot.
+    /// Largest number of hashes that may wait in the queue, for each hashing slot.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-    /// Most attempts to issue one session. The server tries again after it has moved the horizon. A revocation or a step of the clock in the meantime
-    /// can make another attempt necessary.
+    /// Largest number of attempts to issue one session. The server tries again after it has moved the horizon. A revocation or a step of the clock in
+    /// the meantime can make another attempt necessary.
     pub const SESSION_TRIES_MAX: usize = 16;
 
     /// Lifetime of a Proxmox login ticket, in seconds.
@@ -197,8 +198,8 @@ fixed! {
     /// Longest lifetime of a session, in seconds. A token of another server with the same keys is refused if its lifetime is longer. So revocations
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-    /// Most revocations that each process holds in memory, 25 bytes each. If there are more revocations, the server reads from the store only the few
-    /// that can end a session.
+    /// Largest number of revocations that each process holds in memory. Each takes 25 bytes. If there are more revocations, the server reads
+    /// revocations from the store: for each session, only the few that can end this session.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
     /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
     /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time

@@ -30,7 +30,7 @@ pub struct MemoSeed(pub [u8; 16]);
 pub struct MemoKey(u128);
 
 impl MemoKey {
-    /// The key for the inputs of both keys, in this order.
+    /// The key for the inputs of both keys: first the inputs of this key, then the inputs of `other`.
     #[must_use]
     pub fn and(self, other: MemoKey) -> Self {
         // Both keys are already pseudo-random. One key is rotated, so that the result depends on the order of the keys.
@@ -86,7 +86,7 @@ impl KeyMaker {
     #[inline(always)]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         let Some(last) = bytes.last_chunk::<8>() else {
-            // Most names are short: up to seven bytes share the word of their tag and length.
+            // Most names are short: a name of up to seven bytes is in the same word as its tag and its length.
             self.word(short_word(bytes) << 8 | (bytes.len() as u64) << 4 | 4);
             return self;
         };

@@ -9,7 +9,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Takes the paths of all mount points, as in `/proc/self/mountinfo` but without octal escapes.
+    /// The mount points with these paths. The paths are those in `/proc/self/mountinfo`, but without octal escapes.
     pub fn new(points: impl IntoIterator<Item = String>) -> Self {
         Mounts { points: points.into_iter().collect() }
     }

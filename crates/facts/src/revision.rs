@@ -15,7 +15,7 @@ impl fmt::Display for StoreId {
 
 /// The number of a change. The number also identifies the state of the stored facts after the change. Changes are counted from 1, beginning with the
 /// creation of the store, without gaps. Exception: a restored store continues at a number that is later than the revisions of the old store and of
-/// the backup. Two views of one store with the same revision show the same facts.
+/// the backup. If two views of one store have the same revision, they show the same facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 

@@ -41,7 +41,8 @@ pub trait Source: Send + Sync {
     }
 
     /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a
-    /// change of the stored facts must follow. The change that follows may use more space than this function grants ([`Requester::File`]).
+    /// change of the stored facts must follow. The change that follows can use more space than this requester may use, because its requester is
+    /// [`Requester::File`].
     ///
     /// # Errors
     /// [`CommitError::Full`] if the memory map of the store has no room. Another error if the disk is full, or if the store cannot be read.
@@ -50,7 +51,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// The interface for reading facts: in a short synchronous call, on a view of one revision.
+/// The interface for reading facts. Each read is a short synchronous call with a view of one revision.
 pub trait Read {
     /// The newest revision. The call reads no record, and takes only nanoseconds. A view that is opened after this call has this revision or a newer
     /// one.

@@ -28,7 +28,7 @@ pub enum Table {
     Tallies = 10,
     /// The head (a record with the store's revision), and the format and id of the store.
     Head = 11,
-    /// Files that people edit: the version of each file that the facts are taken from, and the errors in it.
+    /// Files that people edit: the version of each file that the facts are taken from, and the errors in the file.
     Files = 12,
     /// Projects.
     Projects = 13,
@@ -36,7 +36,7 @@ pub enum Table {
     Bindings = 14,
     /// The records that make an API token an application credential.
     Delegations = 15,
-    /// Attributes of users in Identity v3 that `user.cfg` has no fields for.
+    /// Attributes of users in Identity v3. `user.cfg` has no fields for these attributes.
     Profiles = 16,
     /// Keystone's roles.
     Roles = 17,
@@ -52,9 +52,9 @@ pub enum Table {
     Regions = 22,
     /// Trusts.
     Trusts = 23,
-    /// Settings of datastores that `datastore.cfg` has no properties for.
+    /// Settings of datastores. `datastore.cfg` has no properties for these settings.
     DatastoreProfiles = 24,
-    /// Reverse lookups: each record finds a record of another table by the second part of the key in that table.
+    /// Reverse lookups: they find a record of another table by the second part of its key.
     Reverse = 25,
     /// Options and attributes that clients store with a resource, and the names of imported records.
     Extras = 26,

@@ -102,7 +102,7 @@ impl Table {
     }
 }
 
-/// The length of the prefix of `key` that `read` reads; the whole key if the prefix does not have the expected form.
+/// The length of the prefix of `key` that `read` reads; the length of the whole key if the prefix does not have the expected form.
 fn prefix_bytes<T>(key: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> usize {
     let mut from = Reader::new(key);
     read(&mut from).map_or(key.len(), |_| key.len() - from.rest().len())
@@ -129,7 +129,8 @@ pub trait Row: Sized {
         None
     }
 
-    /// Completes the key of a record from a dump. A digest in a key is not in the dump, because it can be computed from the record.
+    /// Completes the key of a record from a dump. If a key contains a digest, a dump does not contain the digest, because it can be computed from the
+    /// record.
     fn complete(&self, key: Self::Key) -> Self::Key {
         key
     }

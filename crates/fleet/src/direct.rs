@@ -1,6 +1,6 @@
-//! Sends reports directly from process to process. A process reports to all other processes which change it has applied. So the acknowledgement of a
-//! change (rule 5 of docs/fleet-protocol.md) does not wait for another write to etcd. The process writes the reports to etcd a little later. The
-//! reports in etcd are needed for trimming the log, and for commands and processes that have no connection.
+//! Sends reports directly from process to process. A process reports to all other processes the number of the last change that it has applied. So the
+//! acknowledgement of a change (rule 5 of docs/fleet-protocol.md) does not wait for another write to etcd. The process writes the reports to etcd a
+//! little later. The reports in etcd are needed for trimming the log, and for commands and processes that have no connection.
 //!
 //! A report has 8 bytes: the number of the change, big-endian. A connection transports reports in one direction only.
 
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// The pause before a connection that ended is opened again.
+/// The pause before the next attempt to open a connection, after the connection has ended or an attempt has failed.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 
 /// A connection to a process of another member.

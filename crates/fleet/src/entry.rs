@@ -147,7 +147,7 @@ impl Encoded {
         Encoded { bytes, count, is_from_file, absent_members, parts: None, parts_bytes: 0 }
     }
 
-    /// Returns the same changes without their bytes, which are stored in etcd in the parts `parts`.
+    /// Returns the same changes without their bytes. The bytes are stored in etcd, in the parts `parts`.
     pub(crate) fn in_parts(self, parts: Parts) -> Self {
         Encoded { parts_bytes: self.bytes.len(), bytes: Vec::new(), parts: Some(parts), ..self }
     }
@@ -212,7 +212,7 @@ impl Stored {
     pub(crate) fn open(key: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
         let (version, bytes) = bytes.split_first().ok_or("it is empty")?;
         if ![VERSION, VERSION_PARTS].contains(version) {
-            return Err("its form is of another version of Enfilade");
+            return Err("it has the form of another version of Enfilade");
         }
         let (sum, rest) = bytes.split_at_checked(CHECKSUM_BYTES).ok_or("it is too short")?;
         if sum != checksum(*version, key, rest) {

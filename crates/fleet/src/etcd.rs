@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. If a client tests a connection more often than every 5 s, etcd closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The largest answer, in bytes. It is enough for 100 entries of the log.
+/// The size of the largest answer, in bytes. An answer of this size has room for 100 entries of the log.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// A call failed.
@@ -72,7 +72,7 @@ pub struct Etcd {
 #[derive(Debug)]
 struct Machine {
     endpoint: Endpoint,
-    /// The channel. The first call makes the channel, because the channel's tasks belong to the runtime of this call.
+    /// The channel. Its tasks run in the async runtime in which the channel is made, so the first call makes the channel.
     channel: OnceLock<Channel>,
 }
 
@@ -236,7 +236,7 @@ impl Etcd {
     }
 }
 
-/// The text of an error and of its causes. The last cause describes the problem of a connection, such as a wrong certificate.
+/// The text of an error and of its causes. If a connection failed, the last cause contains the reason, such as a wrong certificate.
 fn causes(why: &dyn Error) -> String {
     let mut text = why.to_string();
     let mut cause = why.source();

@@ -24,7 +24,7 @@ pub const DELTA_MIN: Duration = Duration::from_secs(1);
 /// The largest Δ.
 pub const DELTA_MAX: Duration = Duration::from_secs(10);
 
-/// The pause before a watch that has ended is started again.
+/// The pause between the end of a watch and the start of the next watch.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why the log was not read or changed.
@@ -35,7 +35,7 @@ pub enum LogError {
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
     #[error(
-        "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, look whether it was made before you make it again"
+        "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, check whether the change was made, and repeat it only if it was not"
     )]
     Unknown(EtcdError),
     /// A call to etcd failed. [`Log::append`] returns this error only if nothing was changed. After other functions, it is unknown whether something
@@ -70,7 +70,7 @@ pub enum LogError {
     },
     /// The fleet follows the edited files of another member.
     #[error(
-        "this machine is not the files member any more, so the change was not made. Make the change on the files member: `enfilade fleet status` shows `followed` for it. If it shows none, wait until the move has ended"
+        "this machine is not the files member any more, so the change was not made. Make the change on the files member: the member with `followed` in `enfilade fleet status`. If no member has `followed`, wait until the move has ended"
     )]
     NotFollowed,
     /// Another command has changed the files member.
@@ -101,7 +101,7 @@ pub enum LogError {
         /// The id.
         id: String,
     },
-    /// The log under this prefix belongs to another store, or there is no log under it.
+    /// The log under this prefix belongs to another store, or there is no log under this prefix.
     #[error(
         "the log `{prefix}` in etcd cannot be used: {why}; check `fleet.prefix` and `fleet.etcd` in enfilade.toml"
     )]
@@ -158,7 +158,7 @@ pub enum LogError {
         /// The names of the members.
         members: Vec<String>,
     },
-    /// This machine gives no random bytes.
+    /// The operating system returned no random bytes.
     #[error("this machine gives no random bytes: {0}")]
     NoRandom(String),
     /// There are too many certificates.
@@ -174,7 +174,7 @@ pub enum LogError {
         /// The size of the changes, in bytes.
         bytes: usize,
     },
-    /// A member has a registered process, but the change requires that it has none.
+    /// A member has a registered process, but the change requires that this member has none.
     #[error(
         "the change was not made, because a server of another member runs again. `enfilade fleet status` shows the servers"
     )]

@@ -26,7 +26,7 @@ const STAGING_SECONDS: i64 = 60;
 /// The number of parts that are written before the lease is renewed. Writing a part takes at most [`TRIES`] calls of 1 s, so the lease is renewed
 /// before it ends.
 const RENEW_EVERY: usize = 8;
-/// How many times a part is sent.
+/// The largest number of attempts to send a part.
 const TRIES: u32 = 5;
 /// The number of keys of parts that are read at once. Even a log of the greatest size has fewer parts.
 const KEYS_AT_ONCE: i64 = 4_096;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The speeds of the clocks of two machines differ by at most one part in this number.
+/// The speeds of the clocks of two machines differ by at most 1 / `DRIFT`.
 pub(crate) const DRIFT: u32 = 1_000;
 /// The size of the largest change that may use the disk space reserved for the records of edited files, in bytes. Larger changes are applied in a
 /// separate thread.
@@ -63,7 +63,7 @@ pub enum ReplicaError {
     OldKeys,
     /// etcd has older keys of sessions than this member.
     #[error(
-        "etcd has older keys of sessions than this member: it was restored from an old backup. This member refuses requests, because an attacker may have the older keys. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
+        "etcd has older keys of sessions than this member: etcd was restored from an old backup. This member refuses requests, because an attacker may have the older keys. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     OlderKeys,
     /// The store of this member cannot be read.
@@ -178,9 +178,9 @@ impl Replica {
         apart(move || apply(&*store, &entries, last)).await?
     }
 
-    /// Makes a change. The change gets the same number on all members. If `known` is given, it is the end of the log as the server knows it while its
-    /// proof counts; then the log need not be read first. If another member has added an entry in the meantime, etcd refuses the change. Then this
-    /// function applies the newer changes and tries again.
+    /// Makes a change. The change gets the same number on all members. `known` is the end of the log that the server knows from a proof that still
+    /// counts. If `known` is given, the log need not be read first. If another member has added an entry in the meantime, etcd refuses the change.
+    /// Then this function applies the newer changes and tries again.
     pub(crate) async fn commit(&self, change: &Change, known: Option<Head>) -> Result<Made, CommitError> {
         let mut encoded = None;
         let made = self.commit_encoded(change, &mut encoded, known).await;
@@ -251,8 +251,8 @@ impl Replica {
                 }
                 Err(why) => return Err(refused(why.into())),
                 Ok(Appended { head: next, registered, delta }) => {
-                    // The change is in the log, so it is made, even if this member cannot apply it now. An error is ignored, because it is possible
-                    // that another process of this machine has applied the change already.
+                    // The change is in the log, so it counts as made, even if this member cannot apply it now. An error is ignored, because it is
+                    // possible that another process of this machine has applied the change already.
                     let mut change = change.clone();
                     change.only_after(at.revision);
                     let store = Arc::clone(&self.store);
@@ -275,7 +275,7 @@ impl Replica {
     }
 
     /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). The store of this member has the change
-    /// already. `own` is the id of this process. The function does not wait for this process.
+    /// already. `own` is the id of this process. The function does not wait for the process `own`.
     pub(crate) async fn acknowledged(
         &self,
         Made { at, lacking, delta, .. }: Made,
@@ -302,7 +302,7 @@ impl Replica {
                 let reported = async { reports.wait_for(all).await.is_ok() };
                 match tokio::time::timeout(LOOK_AGAIN, reported).await {
                     Ok(true) => return,
-                    // There is no watch that would deliver reports.
+                    // Reports are not delivered, because this process has no watch. So the reports in etcd are read again later.
                     Ok(false) => tokio::time::sleep(LOOK_AGAIN).await,
                     Err(_) => {}
                 }

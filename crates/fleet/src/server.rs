@@ -51,7 +51,7 @@ struct Order {
 pub struct Numbers {
     /// The age of the proof, in milliseconds; `None` if there is no proof.
     pub proof_millis: Option<u64>,
-    /// The number of changes up to the newest known end of the log that are not applied here.
+    /// The number of changes that this member has not applied, up to the newest known end of the log.
     pub behind: u64,
     /// The number of reads that got no facts because there was no proof.
     pub refused: u64,
@@ -135,8 +135,8 @@ impl Server {
         direct::receive(connection, heard).await;
     }
 
-    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of its clock. The member has
-    /// every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
+    /// The time of the proof, in milliseconds of the member's clock: at this time, the member asked for the head up to which it has applied the log.
+    /// The member has every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -222,7 +222,7 @@ impl Server {
 
     /// Ends the registration of this process. From now on the process shows no facts, and no member waits for it.
     pub fn end(&self) {
-        // If there is no sender of orders any more, the thread ends after its present change.
+        // When nothing can send changes to the thread any more, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.direct.end();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -304,7 +304,7 @@ impl Author {
         let (replica, state, clock) = (Arc::clone(&self.replica), Arc::clone(&self.state), self.clock);
         let (process, reports) = (Arc::clone(&self.process), self.reports.clone());
         tokio::spawn(async move {
-            // A change that writes nothing waits, too: it is possible that an earlier change wrote the same, and is not acknowledged yet.
+            // A change that writes nothing waits, too: it is possible that an earlier change wrote the same values, and is not acknowledged yet.
             let at = made.as_ref().map(|made| made.at).map_err(Clone::clone);
             if let Ok(made) = made {
                 replica.acknowledged(made, Some(&process), reports).await;
@@ -387,7 +387,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reports to all connected processes which change this process has applied. If an author is not connected, also writes the report to etcd.
+    /// Reports the last applied change to all connected processes. If an author is not connected, also writes the report to etcd.
     async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
         self.direct.tell(self.replica.applied());
         let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);
@@ -482,7 +482,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reports to etcd which change this process has applied, if this was not reported yet.
+    /// Reports to etcd the last change that this process has applied, if this was not reported yet.
     async fn report(&mut self) -> Result<(), ReplicaError> {
         let applied = self.replica.applied();
         if let Some(registration) = &self.registration

@@ -1,6 +1,6 @@
-//! The certificates that all members serve. These certificates are not facts, and are not in the log. A proof does not depend on them: if a member
-//! cannot use one of the certificates, it still grants requests, but does not serve this certificate. The certificates in etcd are encrypted, and
-//! this crate does not decrypt them.
+//! The certificates that all members serve. These certificates are not facts, and are not in the log. A proof does not depend on the certificates: a
+//! member that cannot use one of the certificates still grants requests, but does not serve this certificate. The certificates in etcd are encrypted,
+//! and this crate does not decrypt them.
 //!
 //! ```text
 //! certificates/id     the id of the newest set of certificates
@@ -25,7 +25,7 @@ pub const SHARED_NAME_BYTES_MAX: usize = 200;
 const SEAL_BYTES_MAX: usize = 64;
 
 /// An identifier of a set of certificates: the number of changes of the set, and a random number. The version of a certificate is the identifier of
-/// the first set that contained this version.
+/// the first set that contained the certificate in its present form.
 pub type SetId = KeysId;
 
 /// The certificates that all members serve.
@@ -93,9 +93,9 @@ impl Log {
         Ok(found.into_iter().next().map(|found| found.value))
     }
 
-    /// Adds, replaces or removes (`None`) a certificate, if `before` is still the newest set. `id` is the identifier of the set after the change. If
-    /// an order is given, the call also records the success of the order, with a text about it. If this member no longer has the order, the call
-    /// changes nothing. Returns whether the change was made.
+    /// Adds or replaces a certificate, or removes it (`None`), if `before` is still the newest set. `id` is the identifier of the set after the
+    /// change. If an order is given, the call also records that the order succeeded, with the text from `order`. If this member no longer has the
+    /// order, the call changes nothing. Returns whether the change was made.
     ///
     /// # Errors
     /// [`LogError::NotMember`], [`LogError::TooManyCertificates`], [`LogError::TooLarge`], or when etcd does not answer.
@@ -144,7 +144,7 @@ impl Log {
         }
     }
 
-    /// The id of the newest set of certificates, and the answers to challenges that all members give, at one moment.
+    /// The id of the newest set of certificates, and the answers to challenges that all members give. Both were read at the same moment.
     ///
     /// # Errors
     /// When etcd does not answer.

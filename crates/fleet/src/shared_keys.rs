@@ -1,5 +1,5 @@
-//! The keys of sessions that all members use (rule 3 of docs/fleet-protocol.md). They are not facts, and not in the log. The keys in etcd are
-//! encrypted, and this crate does not decrypt them.
+//! The keys of sessions that all members use (rule 3 of docs/fleet-protocol.md). These keys are not facts, and are not in the log. The keys in etcd
+//! are encrypted, and this crate does not decrypt them.
 //!
 //! ```text
 //! sessions/id       the id of the newest keys
@@ -28,7 +28,7 @@ impl KeysId {
         Ok(KeysId(id))
     }
 
-    /// The identifier of these bytes.
+    /// The identifier that consists of these bytes.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         KeysId(bytes)
     }
@@ -42,7 +42,7 @@ impl KeysId {
         self.0.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// Whether the keys with this identifier are older than the keys with the identifier `other`. No member may use older keys any more.
+    /// Whether the keys with this identifier are older than the keys with the identifier `other`. If they are older, no member may use them any more.
     pub(crate) fn is_before(self, other: KeysId) -> bool {
         self.changes() < other.changes()
     }

@@ -1,4 +1,5 @@
-//! The state that a server shares with its thread: the proof that the copy of the facts is current, and the keys of sessions that the process uses.
+//! The state that a server shares with its thread (`server.rs`): the proof that the copy of the facts is current, and the keys of sessions that the
+//! process uses.
 
 use crate::files_member::FilesMember;
 use crate::log::Head;
@@ -11,8 +12,8 @@ use std::thread::Thread;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// The clock of proofs: milliseconds since the machine started, also while it slept (CLOCK_BOOTTIME). The clock of a paused virtual machine can stand
-/// still; docs/fleet-protocol.md describes the consequences.
+/// The clock of proofs: milliseconds since the machine started, including the time in which the machine slept (CLOCK_BOOTTIME). The clock of a paused
+/// virtual machine can stand still; docs/fleet-protocol.md describes the consequences.
 pub type BootClock = fn() -> u64;
 
 /// The data that the thread of a server reports about the copy of the facts, and the requests of the server to the thread.
@@ -20,8 +21,8 @@ pub type BootClock = fn() -> u64;
 pub(crate) struct State {
     /// How long a proof counts (Δ), in milliseconds.
     pub(crate) delta: u64,
-    /// The proof: the member has applied the log up to a head, and asked for this head at this time, in milliseconds of the [`BootClock`]. 0 before
-    /// the first proof, and after this process has ended its registration.
+    /// The time of the proof, in milliseconds of the [`BootClock`]: at this time, the member asked for the newest head of the log. Since then, the
+    /// member has applied the log up to this head. The value is 0 before the first proof, and after this process has ended its registration.
     pub(crate) proven: AtomicU64,
     /// The number of questions for the end of the log that have begun.
     pub(crate) questions: AtomicU64,
@@ -56,7 +57,7 @@ pub(crate) struct UsedKeys {
     pub(crate) digest: Option<KeysDigest>,
     /// The newest keys of the fleet.
     pub(crate) newest: Option<KeysId>,
-    /// The thread that gets new keys.
+    /// The thread that fetches new keys. It is unparked when there are new keys.
     pub(crate) getter: Option<Thread>,
 }
 
@@ -65,7 +66,7 @@ impl State {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the newest end of the log. An answer of etcd can be older than the end that the watch reported.
+    /// Stores the end of the log, unless a newer end is already stored: an answer of etcd can be older than the end that the watch reported.
     pub(crate) fn set_head(&self, head: Head) {
         let mut known = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none_or(|known| known.at.revision <= head.at.revision) {

@@ -1,4 +1,4 @@
-//! The source of facts for a command on the machine of a member. The source adds its changes to the log, and needs no running server.
+//! The source of facts for a command on the machine of a member. The source adds its changes to the log. It also works while no server runs.
 
 use crate::log::Log;
 use crate::registration::random;
@@ -23,7 +23,8 @@ impl Writer {
     /// When the system lacks the resources for the writer.
     pub fn new(store: Arc<dyn Source>, log: Log) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // No running process has this number. So no member has a connection to this writer, and all members report to etcd at once.
+        // No running process has this number. So no member has a connection to this writer. Therefore each member writes its reports to etcd without
+        // a delay.
         let author = random().map(u64::from_be_bytes).map_err(io::Error::other)?;
         let replica = Replica::new(log, Arc::clone(&store), author);
         Ok(Writer { replica, store, runtime: Mutex::new(runtime) })

@@ -69,12 +69,12 @@ async fn only_the_member_with_the_order_answers_and_stores() {
     assert_eq!(log.put_answer(&order, "http-01/token", b"answer").await, Ok(true));
     let given = log.certificate_news().await.unwrap().1;
     assert_eq!((given.len(), given[0].id.as_str()), (1, "acme.pem/http-01/token"));
-    // No process is registered, so the order waits for no answer.
+    // No process is registered. So the returned list contains no member that the order has to wait for.
     assert_eq!(log.without_answers(&order, &["http-01/token".to_owned()]).await, Ok(Vec::new()));
     log.order_failed(&order, 3, 1_000).await.unwrap();
     let last = log.last_order("acme.pem").await.unwrap();
     assert_eq!((last.failures, last.next, last.about), (3, 1_000, None));
-    // When the order ends, its answers end, too.
+    // At the end of an order, its answers to challenges are removed.
     log.end_order(&order).await.unwrap();
     assert_eq!(log.certificate_news().await.unwrap().1, []);
     let next = log.take_order("acme.pem").await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Δ, the time for which a proof counts: the same for all processes of a fleet.
+//! Δ is the time for which a proof counts. It is the same for all processes of a fleet.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
@@ -33,7 +33,7 @@ fn processes_with_different_deltas_do_not_run_at_once() {
     wait_until("the second says why it waits", || second.why().is_some());
     assert_eq!(second.why(), Some(ReplicaError::Log(LogError::OtherDelta { fleet: 1_000, own: 4_000 })));
     assert_eq!((second.is_current(), delta()), (false, Duration::from_secs(1)));
-    // A server that was killed has left its registration, and no server with the old Δ runs any more.
+    // The registration of a killed server is still in etcd. No server with the old Δ runs any more.
     server.put("/house/node/a.0000000000000007", "0123456789abcdef");
     first.end();
     wait_until("the second is current", || second.is_current());
@@ -54,7 +54,7 @@ fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     server.put("/house/node/b.0000000000000007", "0123456789abcdef");
     let began = Instant::now();
     add_one(&first).unwrap();
-    // The registration of the other process is deleted only after 2Δ. So the acknowledgement took Δ.
+    // The registration of the other process is deleted only after 2Δ. So the author had to wait for Δ before the change was acknowledged.
     assert!(began.elapsed() >= LONG, "{:?}", began.elapsed());
 
     server.signal("-STOP");

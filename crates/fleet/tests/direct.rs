@@ -25,7 +25,7 @@ fn log(server: &Server) -> Log {
     server.log("/house", STORE)
 }
 
-/// Two current members `a` and `b` of the log `/house`.
+/// Two members `a` and `b` of the log `/house`. Both members are current.
 fn members(server: &Server) -> [Arc<Member>; 2] {
     server.begin();
     ["a", "b"].map(|name| {

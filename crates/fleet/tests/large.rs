@@ -24,7 +24,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// A change of this number of MiB.
+/// A change with this size in MiB.
 fn large(mib: usize) -> Change {
     let mut large = change();
     for nth in 0..u16::try_from(2 * mib).unwrap() {
@@ -83,7 +83,7 @@ fn a_large_change_is_applied_by_all() {
     assert_eq!(runtime.block_on(log.after(Revision(2))).unwrap().len(), 2);
 }
 
-/// The largest change is made, although another member makes small changes all the time.
+/// A change of the greatest permitted size succeeds, although another member makes small changes all the time.
 #[test]
 fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     let server = Server::start();
@@ -125,7 +125,7 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A store that needs more time for a large change than a beat lasts.
+/// A store that needs longer than one beat to apply a large change.
 struct Slow(Memory);
 
 impl Source for Slow {
@@ -145,7 +145,7 @@ impl Source for Slow {
     }
 }
 
-/// A member that applies a large change for longer than a beat lasts stays registered, as the author does.
+/// A member that needs longer than one beat to apply a large change stays registered. The author of the change also stays registered.
 #[test]
 fn a_member_that_applies_a_large_change_keeps_its_registration() {
     let server = Server::start();
@@ -162,8 +162,8 @@ fn a_member_that_applies_a_large_change_keeps_its_registration() {
     assert_eq!((registered(), first.why(), second.why()), (before, None, None));
 }
 
-/// The author ends after it has written a part and before it adds the entry. No member applies anything. When the lease has ended, the members delete
-/// the part.
+/// The author ends after it has written a part of a change, and before it adds the entry. No member applies a part of the change. When the lease has
+/// ended, the members delete the part.
 #[test]
 fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     let server = Server::start();
@@ -182,7 +182,7 @@ fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     assert!(runtime.block_on(adding).unwrap_err().is_cancelled());
     let (parts, staging) = (keys(&server, "part"), keys(&server, "staging"));
     assert_eq!(staging.len(), 1);
-    // This is longer than the time between two searches of the member for unused parts.
+    // The member searches for unused parts at intervals. This pause is longer than the interval between two searches.
     std::thread::sleep(Duration::from_secs(12));
     assert_eq!((keys(&server, "part"), keys(&server, "staging")), (parts, staging.clone()));
     // Deletes the key, as the end of its lease would do.

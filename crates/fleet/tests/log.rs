@@ -58,7 +58,7 @@ async fn changes_get_numbers_in_one_order() {
     assert_eq!(all_after(&log, Revision(43)).await, texts(44, &["c"]));
     // Change 43 is in an entry that begins with change 42.
     assert_eq!(all_after(&log, Revision(42)).await, texts(42, &["a", "b", "c"]));
-    // A reader does not skip trimmed changes.
+    // If a reader needs changes that were trimmed, it gets an error: it does not skip these changes.
     assert_eq!(log.trim(first, Revision(43)).await, Ok(false), "`first` is not the end any more");
     assert_eq!(log.trim(second, Revision(43)).await, Ok(true));
     let trimmed = log.head().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_change_whose_answer_was_lost_is_made_once() {
         server.signal("-STOP");
         let (of, from) = (log.clone(), at);
         let adding = tokio::spawn(async move { of.append(from, &[change(&format!("{nth}"))], 0).await });
-        // This is longer than one call may take.
+        // This pause is longer than the time that one call may take.
         tokio::time::sleep(Duration::from_millis(1_300)).await;
         server.signal("-CONT");
         at = adding.await.unwrap().unwrap();

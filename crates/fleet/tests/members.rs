@@ -22,7 +22,7 @@ use etcd::{Server, digest_of, process, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A new member of the log `/house`, which is current.
+/// A new member of the log `/house`. The member is current.
 fn member(server: &Server, store: Arc<dyn Source>) -> Member {
     let member = member_of(server, "/house", store);
     wait_until("the member is current", || member.is_current());
@@ -32,7 +32,7 @@ fn member(server: &Server, store: Arc<dyn Source>) -> Member {
 /// A new member. This function does not wait until the member is current.
 fn member_of(server: &Server, prefix: &str, store: Arc<dyn Source>) -> Member {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // Names of equal length are listed in the order of their numbers.
+    // All names have the same length. So a list that is sorted by name is also sorted by number.
     let name = format!("m{:03}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let id = store.at().store;
     server.admit(prefix, id, &name);
@@ -134,7 +134,8 @@ fn a_member_with_other_records_applies_nothing() {
     let second = member_of(&server, "/house", bad.clone());
     add_one(&first).unwrap();
     wait_until("the second member has the change", || bad.at().revision == Revision(1));
-    // The other store is changed without the log. So the records of the two stores differ, although the revisions are equal afterwards.
+    // The test changes the second store directly, and not through the log. So the records of the two stores differ, although the revisions are equal
+    // afterwards.
     drop(second);
     bad.commit(change().put(&DomainId::from_bytes([9; 16]), &Domain::new("other".parse().unwrap()))).unwrap();
     add_one(&first).unwrap();
@@ -177,7 +178,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let refused = add_one(&ahead);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
     drop(ahead);
-    // etcd has also lost the table of members, or everything. The error must not blame the member.
+    // etcd has also lost the table of members, or everything. The error must not say that the member is the cause.
     let bare = server.log("/bare", STORE);
     runtime.block_on(bare.begin(Revision(3), digest_of(&*store))).unwrap();
     let lost = ReplicaError::Log(LogError::NotMember { name: "lost".to_owned() });
@@ -190,7 +191,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     }
 }
 
-/// A store that can refuse changes, as a store on a full disk does, or that can write wrong records.
+/// A store for tests. It can refuse changes, as a store on a full disk does. It can also write wrong records.
 struct Full {
     store: Memory,
     is_full: AtomicBool,

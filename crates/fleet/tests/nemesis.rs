@@ -177,14 +177,14 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
         }
         let held_at = boot_clock();
         answers.hold(true);
-        // After this time the member has asked, and the relay holds the answer back. Later questions get no answer.
+        // After this time, the member has asked a question, and the relay holds back the answer. Later questions get no answer.
         std::thread::sleep(Duration::from_millis(700));
         questions.hold(true);
         answers.hold(false);
         std::thread::sleep(Duration::from_millis(60));
         let proven = member.proven();
         questions.hold(false);
-        // The bound allows for one more question, because the member asks every 200 ms.
+        // The member asks every 200 ms. So it may have asked one more question after `held_at`, and the bound allows for this question.
         assert!(proven < held_at + 500, "{} ms after the question", proven - held_at);
         late += u32::from(proven > held_at);
         if late == 3 {

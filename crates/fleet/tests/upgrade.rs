@@ -1,4 +1,4 @@
-//! A fleet in which one member after another gets a new program.
+//! A fleet in which one member after another is updated to a new version of the program.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 const OLD: u32 = FORMAT_IN_FLEET;
 
-/// A server with a program that reads formats up to `format`.
+/// A server of a version that reads formats up to `format`.
 fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
     let member = process(name, store.clone(), server.log("/house", STORE).as_program_of(format));
     wait_until("it is current", || member.is_current());
     member
 }
 
-/// A change that older programs cannot read.
+/// A change that older versions of the program cannot read.
 fn with_home() -> Change {
     let mut change = change();
     let profile = DatastoreProfile { home: Some(HomeMembers::new(&["b"])), ..DatastoreProfile::default() };
@@ -94,26 +94,27 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
         Err(LogError::NotMember { name: "x".to_owned() })
     );
     assert_eq!((upgrade(FORMAT), upgrade(FORMAT)), (Ok(OLD), Ok(FORMAT)));
-    // The change is made at once, although the servers may still know the old head.
+    // The change is made at once, although the servers may not know the new head yet.
     a.commit(&with_home()).unwrap();
     b.commit(&large()).unwrap();
     assert_eq!(runtime.block_on(log(FORMAT).head()).unwrap().format, FORMAT);
     wait_until("both are current", || a.is_current() && b.is_current());
     assert_eq!(number(&a).1, 7);
-    // The old program cannot follow the log any more.
+    // The old version of the program cannot follow the log any more.
     let back = process("b", stores[1].clone(), log(OLD));
     wait_until("it says why", || back.why() == Some(ReplicaError::Log(LogError::Newer)));
     assert_eq!(back.proven(), 0);
     assert!(matches!(add_one(&back), Err(CommitError::Source(_))));
 }
 
-/// A fleet of a format that this program does not use any more.
+/// A fleet with a log in an old format that this version of the program does not read any more.
 #[test]
 fn a_fleet_that_is_too_old_is_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = Server::start();
     let log = server.log("/house", STORE).as_program_of(OLD - 1);
-    // This program cannot write a log of such an old format. So the test writes the head that an old program wrote.
+    // This version of the program cannot write a log in such an old format. So the test writes the head as an old version of the program would write
+    // it.
     assert!(runtime.block_on(log.begin(Revision(0), 0)).is_ok());
     let found = runtime.block_on(server.log("/house", STORE).head());
     assert_eq!(found, Err(LogError::TooOld { format: OLD - 1 }));

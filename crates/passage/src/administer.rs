@@ -8,8 +8,8 @@ use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 use enfilade_facts::{Door, Read};
 
 impl Visit {
-    /// Asks door 4 on a fresh view for a permit that is decided by privileges on a path: for the Proxmox API, the console, and proxies that ask for
-    /// decisions.
+    /// Asks door 4 on a fresh view for a permit. The visitor's privileges on a path decide whether the visitor gets the permit. The Proxmox API, the
+    /// console, and the decisions for proxies use this function.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.

@@ -39,8 +39,8 @@ impl SecondAsk {
 
 impl House {
     /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
-    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted under `named`, the name or
-    /// id that the client sent. If `named` is `None`, failures are counted under the authid in `ask`.
+    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted under `named`: this is the
+    /// name or id that the client sent. If `named` is `None`, failures are counted under the authid in `ask`.
     ///
     /// # Errors
     /// The door's refusal.
@@ -103,8 +103,8 @@ impl House {
         }
     }
 
-    /// If the refusal is a failed login, counts it for the address and for `named`, the name that the client sent. Returns the refusal that the
-    /// client gets, and the time at which to answer.
+    /// If the refusal is a failed login, counts the failure for the address and for the name that the client sent (`named`). Returns the refusal that
+    /// the client gets, and the time at which to answer.
     fn count_failure(&self, refusal: Refusal, named: &Word, from: IpAddr) -> (Refusal, Late) {
         let is_failure = matches!(&refusal, Refusal::Identity(identity) if identity.is_failure());
         if !is_failure {
@@ -162,7 +162,8 @@ impl House {
         Ok(named.as_ref() == Some(user))
     }
 
-    /// Checks the answer of an authenticator with a passkey. A right or wrong answer counts like such a passcode ([`House::check_passcode`]).
+    /// Checks the answer of an authenticator with a passkey. A right or wrong answer counts like a right or wrong passcode
+    /// ([`House::check_passcode`]).
     ///
     /// # Errors
     /// The refusal of door 2, also if the user had too many wrong passcodes.
@@ -231,8 +232,8 @@ impl House {
         judged.await.unwrap_or_else(|_| Err(enfilade_identity::Refusal::Busy.into()))
     }
 
-    /// Asks door 2 whether an OAuth consumer signed a request. A failure is counted under `named`, the name of the consumer, and the answer is
-    /// delayed, as for a failed login.
+    /// Asks door 2 whether an OAuth consumer signed a request. A failure counts as a failed login: it is counted under the name of the consumer
+    /// (`named`), and its answer is delayed.
     ///
     /// # Errors
     /// The refusal of door 2, also if the address is blocked.
@@ -258,11 +259,11 @@ impl House {
         }
     }
 
-    /// Asks door 2 about a link. A wrong password of a link is a failed login under the name of the link: it is counted for the address and for the
-    /// link, and answered after a delay.
+    /// Asks door 2 about a link. A wrong password of a link counts as a failed login. The failure is counted for the address and under the name of
+    /// the link. The answer is delayed.
     ///
     /// # Errors
-    /// The door's refusal, also if the address is blocked and presents a password.
+    /// The door's refusal, also if the client presents a password from a blocked address.
     pub(crate) async fn open_link(&self, ask: &LinkAsk, from: IpAddr) -> Result<IdentityPermit, Refusal> {
         if matches!(ask.proof, LinkProof::Password(_)) {
             self.refuse_blocked(from)?;
@@ -313,7 +314,7 @@ impl House {
     /// guest.
     ///
     /// # Errors
-    /// When the link was used too often in this minute, or the visitor used no link and no API token.
+    /// When the link was used too often in this minute, or the visitor used neither a link nor an API token.
     pub fn limit_link_uses(&self, visit: &Visit) -> Result<(), Refusal> {
         use enfilade_identity::Refusal::{LinkTooOften, NoLink};
         let (id, link) = visit.identity.token().zip(Some(visit.principal().authid.clone())).ok_or(NoLink)?;
@@ -321,8 +322,8 @@ impl House {
         counted.map_err(|seconds| LinkTooOften { link, seconds }.into())
     }
 
-    /// The pass with which a guest need not send the password of a link again, and the seconds for which it is valid. `None` if the visitor is no
-    /// guest.
+    /// A pass for the guest of a link, and the number of seconds for which the pass is valid. A guest who sends the pass does not need to send the
+    /// password of the link again. `None` if the visitor is not a guest.
     pub fn link_pass(&self, visit: &Visit) -> Option<(String, i64)> {
         let link = visit.identity.principal().link.as_ref().and(visit.identity.token())?;
         let until = self.now().unix_seconds.saturating_add(LINK_PASS_SECONDS);
@@ -412,7 +413,7 @@ impl House {
     }
 }
 
-/// The time at which a failed login is answered; `None` means at once.
+/// The time at which a failed login is answered; `None` means immediately.
 struct Late(Option<Instant>);
 
 impl Late {

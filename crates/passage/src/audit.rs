@@ -41,7 +41,7 @@ pub struct Event {
     pub reason: String,
     /// The revision of the facts on which the last door judged.
     pub revision: u64,
-    /// The status the client got.
+    /// The status that the client got.
     pub status: u16,
     /// The bytes of content that were received or sent.
     pub bytes: u64,

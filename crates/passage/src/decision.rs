@@ -49,10 +49,10 @@ impl House {
     /// Permits a request that everybody may make. `None` if the request needs a credential.
     ///
     /// # Errors
-    /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
+    /// The refusal of door 4 if no application has the host of the request, or if the facts cannot be read.
     pub fn decide_for_everybody(&self, ask: &ApplicationAsk) -> Result<Option<Decision>, Refusal> {
-        // Most requests need a credential. If the memo shows at the newest revision that this request needs one, this function returns `None` without
-        // a view.
+        // Most requests need a credential. If the memo shows for the newest revision that this request needs a credential, this function returns
+        // `None` without opening a view.
         if needs_credential(self.parts.source.newest(), ask, &self.parts.access_memo) {
             return Ok(None);
         }
@@ -71,11 +71,11 @@ impl House {
 }
 
 impl House {
-    /// Decides about a request that contains two credentials, one in a cookie and one in a header: which of the two the application accepts. `None`
-    /// if the application refuses such a request.
+    /// Decides which credential the application accepts if a request contains two credentials: one in a cookie, and one in a header. `None` if the
+    /// application refuses a request with two credentials.
     ///
     /// # Errors
-    /// The refusal of door 4 if no application has the host, or if the facts cannot be read.
+    /// The refusal of door 4 if no application has the host of the request, or if the facts cannot be read.
     pub fn counts_if_both(&self, ask: &ApplicationAsk) -> Result<Option<CountsIfBoth>, Refusal> {
         let now = self.now();
         let found = self.parts.source.read(|view| counts_if_both(view, now, ask, &self.parts.access_memo))?;
@@ -117,8 +117,8 @@ impl<T, K: Clone> Page<T, K> {
 /// that this server does not know.
 pub type Judged = Result<(), Option<&'static str>>;
 
-/// The maximum number of users or paths that one part of a search examines. So the time of a part does not grow with the number of users or of paths
-/// with roles.
+/// The maximum number of users or paths that one part of a search examines. So the time that a part takes does not grow with the number of users, or
+/// with the number of paths on which roles are assigned.
 const EXAMINED_MAX: usize = 10_000;
 
 impl House {
@@ -158,7 +158,7 @@ impl House {
         if files.is_empty() {
             return Ok(judged);
         }
-        // Files are judged after the view above has ended, because the thread may have to wait for the ACL of a file from the disk.
+        // Files are judged after the view above has ended, because the thread may have to wait until the ACL of a file is read from the disk.
         tokio::task::block_in_place(|| {
             for (at, nth, datastore, path) in files {
                 if let (Some(verdict), Some(Ok(principal))) = (judged.get_mut(at), principals.get(nth)) {
@@ -274,8 +274,8 @@ impl House {
     }
 }
 
-/// Refuses directories. The reason: a proxy that may serve a directory delivers other objects instead, such as `index.html` or the names of all
-/// members.
+/// Refuses directories. If a proxy were allowed to serve a directory, it would deliver something else: for example, the file `index.html` in the
+/// directory, or a list of all names in the directory.
 fn only_file(kind: NodeKind) -> Result<(), Refusal> {
     match kind {
         NodeKind::File => Ok(()),

@@ -53,7 +53,7 @@ impl DoorTimes {
     }
 }
 
-/// Measures the doors of a request, if the request is timed.
+/// Measures how long the doors take for a request, if the request is timed.
 #[derive(Clone, Default)]
 pub struct DoorTimer(Option<Arc<DoorTimes>>);
 

@@ -184,7 +184,7 @@ impl House {
     }
 }
 
-/// A walk, and the answers of the doors until now.
+/// A walk, and the answers of the doors so far.
 struct Explaining<'h> {
     house: &'h House,
     doors: Vec<DoorAnswer>,
@@ -215,7 +215,7 @@ impl Explaining<'_> {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let entered = self.house.enter(&mut Explain(who), name, kind);
         if let Err(Refusal::Access(enfilade_access::Refusal::NoRole { .. })) = &entered {
-            // No object was opened until now, so only the root is known to be a directory. A role that suffices for a file also suffices for a
+            // No object has been opened yet, so only the root is known to be a directory. A role that suffices for a file also suffices for a
             // directory.
             let kind = if path.is_root() { NodeKind::Directory } else { NodeKind::File };
             self.remedy = self.house.role_for(who, name, least_place(path, right), (right, kind));
@@ -325,8 +325,8 @@ impl House {
                 }
             }
             Reach::Everything => {
-                // If the user has a role on the datastore's project, the remedy is a session for the project, because a role on the path would give
-                // the user more rights.
+                // If the user has a role on the datastore's project, the remedy is a session for the project, and not a role on the path. A role on
+                // the path would give the user additional rights.
                 if let Some(project) = self.own_project(who, name) {
                     return Remedy::OfProject(project);
                 }

@@ -1,10 +1,9 @@
-//! The gate of slow hashes. The gate computes few hashes at a time, and never on an async worker. All requests that need the same hash wait for one
-//! computation.
+//! The gate of slow hashes. The gate computes only a few hashes at a time. It never computes a hash on an async worker. All requests that need the
+//! same hash wait for one computation.
 //!
-//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a waiting computation: the gate selects the
-//! address that has the largest number of recent failures. If no waiting address has more failures than the address of the new request, the gate
-//! refuses the new request. For each address only one hash is computed at a time. So a flood of guesses delays mainly the addresses that send the
-//! guesses.
+//! The length of the queue and the time of a wait are bounded. When the queue is full, the gate drops a waiting computation of the address that has
+//! the largest number of recent failures. If no waiting address has more failures than the address of the new request, the gate refuses the new
+//! request. For each address only one hash is computed at a time. So a flood of guesses delays mainly the addresses that send the guesses.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
@@ -50,7 +49,7 @@ struct Shared {
     turned_away: AtomicU64,
 }
 
-/// The queue and the running computations. `W` is the work of one computation; tests use numbers.
+/// The queue and the running computations. `W` is the type of the work of one computation. In tests, `W` is a type of numbers.
 struct State<W> {
     queue: Vec<Job<W>>,
     /// All computations that wait or run.
@@ -160,7 +159,7 @@ impl Drop for HashGate {
     }
 }
 
-/// Waits for a slot for a bounded time, and then until the hash is computed.
+/// Waits for a slot, but only for a bounded time. Then waits until the hash is computed.
 async fn outcome(mut progress: watch::Receiver<Progress>) -> Option<Outcome> {
     let wait = Duration::from_millis(HASH_WAIT_MILLIS_MAX);
     let begun = progress.wait_for(|progress| *progress != Progress::Waiting);
@@ -177,7 +176,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a computation, or queues one; `None` when the queue is full.
+    /// Joins the computation of the same hash, or queues a new computation; `None` when the queue is full.
     fn join(&self, work: Box<Work>, asker: Asker) -> Option<watch::Receiver<Progress>> {
         let joined = self.state().join(work.key(), work, asker)?;
         match joined.is_new {

@@ -58,7 +58,7 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let name = self.datastore.name();
-        // Each iteration either ends a lock, if the owner of the lock may no longer change the resource, or returns.
+        // If the owner of the lock may no longer change the resource, the iteration ends the lock. Otherwise the function returns an error.
         while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
             self.unless_counts(&lock)?;
         }
@@ -237,7 +237,7 @@ impl Stay {
     /// Gives a lock of the visitor a new timeout, if the visitor may still take the lock.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. Otherwise as [`Stay::lock`].
+    /// [`Content::NoSuchLock`] if no token belongs to a lock of the visitor that covers the path. Other errors as for [`Stay::lock`].
     pub fn refresh_lock(
         &mut self,
         path: &StorePath,

@@ -74,7 +74,7 @@ pub struct Parts {
     pub place: FleetPlace,
     /// The reserved paths. No datastore may contain a reserved path or lie in one.
     pub reserved: Arc<ReservedPaths>,
-    /// The watch of changes of files, if the kernel reports them.
+    /// The watch for changes of files, if the kernel reports such changes.
     pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
@@ -84,7 +84,7 @@ pub struct Parts {
     pub session_terms: SessionTerms,
     /// Moves the horizon. Afterwards, sessions may also be issued in later seconds.
     pub allow_issue: AllowIssue,
-    /// The terms of the trash.
+    /// The settings of the trash.
     pub trash: TrashTerms,
     /// The limits.
     pub limits: Limits,
@@ -102,7 +102,8 @@ pub struct Parts {
     pub ledger: Ledger,
     /// The locks of files.
     pub locks: Arc<dyn LockStore>,
-    /// The queue of tokens with a slow hash that is to be replaced by a fast hash. If the queue is full, the next request with the token tries again.
+    /// The queue of tokens with a slow hash that is to be replaced by a fast hash. If the queue is full, a token is not added. The next request with
+    /// this token tries again to add it.
     pub upgrades: SyncSender<Upgrade>,
     /// Records the event of every request.
     pub audit: Arc<dyn Audit>,
@@ -123,16 +124,16 @@ pub struct House {
     pub(crate) names: NamesMemo,
     /// The wrong passcodes of users.
     pub(crate) passcodes: Passcodes,
-    /// The requests that are limited in each minute.
+    /// The counts of the requests of which only a limited number is allowed in each minute.
     pub(crate) per_minute: PerMinute,
     /// The users' shares of the threads.
     pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
 }
 
-/// The size of the memo `bare`, in bytes. This is enough for some 300,000 files.
+/// The size of the memo `bare`, in bytes. This is enough for about 300,000 files.
 const BARE_BYTES: usize = 8 << 20;
-/// The size of the memo `names`, in bytes. This is enough for some 350,000 names.
+/// The size of the memo `names`, in bytes. This is enough for about 350,000 names.
 const NAMES_BYTES: usize = 16 << 20;
 
 impl House {

@@ -1,4 +1,4 @@
-//! Operations in datastores without a visitor: the server's own tasks, and questions of administrators.
+//! Operations in datastores for which there is no visitor. They are the server's own tasks, and questions of administrators.
 
 use crate::house::House;
 use crate::kept_uploads::KEPT_UPLOAD_DAYS;
@@ -43,7 +43,7 @@ impl House {
         Ok(Usage { total: quota, used, available })
     }
 
-    /// Counts the content of each datastore with a quota again, because other processes may have changed the content. A datastore that was never
+    /// Counts again the content of each datastore that has a quota, because other processes may have changed the content. A datastore that was never
     /// counted is skipped.
     pub fn count_content(&self) {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));

@@ -2,16 +2,16 @@
 //!
 //! Start with `walk.rs`: every request goes through its functions. `modes.rs` describes the differences for an explanation, a review and the server's
 //! own tasks. `credential.rs` defines the credentials that clients present, `admission.rs` asks door 2 about a credential, `gate.rs` computes slow
-//! hashes, `penalties.rs` delays clients that fail, `passcodes.rs` limits guesses at passcodes, `accounts.rs` locks users. `per_minute.rs` limits
-//! other requests in each minute, and `shares.rs` limits the threads and the memory of each user. `sessions.rs` issues and validates sessions,
-//! `logins.rs` judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines the state that the server keeps in memory
-//! for each datastore, `stores.rs` keeps directories open and counts operations, `housekeeping.rs` has the tasks of the server itself. `reach.rs`
-//! opens a target, and checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories. `listing.rs` lists
-//! directories, `ways.rs` shows the way to a shared folder, and `entry.rs` defines one entry of a listing. `trees.rs` works on whole trees and on the
-//! trash, and `kept_uploads.rs` continues uploads in pieces. `holding.rs` takes and checks WebDAV locks, and `properties.rs` reads and changes dead
-//! properties. `path_state.rs` reads the state on which the conditions of a request are judged. `lock_owners.rs` ends a lock if its owner may no
-//! longer change the locked resource. `decision.rs` judges requests to applications, and `administer.rs` judges administration by clients.
-//! `explain.rs` and `review.rs` compute the answers that the doors would give. `audit.rs` defines the one event that every request records.
+//! hashes, `penalties.rs` delays the answers to failed logins and blocks addresses, `passcodes.rs` limits guesses at passcodes, `accounts.rs` locks
+//! users. `per_minute.rs` limits other requests in each minute, and `shares.rs` limits the threads and the memory of each user. `sessions.rs` issues
+//! and validates sessions, `logins.rs` judges logins with several methods, `tickets.rs` issues login tickets. `handles.rs` defines the state that the
+//! server keeps in memory for each datastore, `stores.rs` keeps directories open and counts operations, `housekeeping.rs` contains the tasks of the
+//! server itself. `reach.rs` opens a target, and checks the directories above the target. `verbs.rs` reads and uploads files, and makes directories.
+//! `listing.rs` lists directories, `ways.rs` shows the way to a shared folder, and `entry.rs` defines one entry of a listing. `trees.rs` works on
+//! whole trees and on the trash, and `kept_uploads.rs` continues uploads in pieces. `holding.rs` takes and checks WebDAV locks, and `properties.rs`
+//! reads and changes dead properties. `path_state.rs` reads the state on which the conditions of a request are judged. `lock_owners.rs` ends a lock
+//! if its owner may no longer change the locked resource. `decision.rs` judges requests to applications, and `administer.rs` judges administration by
+//! clients. `explain.rs` and `review.rs` compute the answers that the doors would give. `audit.rs` defines the one event that every request records.
 //!
 //! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
 //! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.

@@ -87,7 +87,7 @@ struct AllMembers {
     examined: Examined,
 }
 
-/// How the entries of the next batch are examined. To read the state of an entry takes little time. The server remembers which ACL belongs to a state
+/// How the entries of the next batch are examined. Reading the state of an entry takes little time. The server remembers which ACL belongs to a state
 /// ([`enfilade_access::see`]). If no ACL is remembered for the state of an entry, the ACL has to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Examined {
@@ -443,7 +443,7 @@ impl AllMembers {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads the ACLs of unread entries by name, where this is possible. After that, door 4 judges each entry of which the ACL was read.
+    /// Reads the ACLs of unread entries by name, where this is possible. After that, door 4 judges the entries for which an ACL was read.
     fn read_by_name(
         &self,
         (stay, path): (&mut Stay, &StorePath),

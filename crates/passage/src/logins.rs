@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
-    /// When the login is complete, the delays of these names end. Empty if the delays have ended already.
+    /// The names for which the delays end when the login is complete. Empty if the delays have ended already.
     named: Vec<Word>,
 }
 
@@ -70,7 +70,7 @@ impl House {
         Ok(self.source().read(|view| read_receipt(view, now, ask, &context))??)
     }
 
-    /// Begins a login with a passcode. The caller has stored the use of the passcode. So the passcode cannot be used again.
+    /// Begins a login with a passcode. The caller has stored that the passcode was used. So the passcode cannot be used again.
     pub fn arrive_by_passcode(self: &Arc<Self>, passcode: Passcode, named: Word) -> Arrival {
         let login = Login::from(passcode);
         let named = vec![named, login.authid().to_word()];
@@ -79,7 +79,7 @@ impl House {
 }
 
 impl Arrival {
-    /// Adds a passcode. The caller has stored the use of the passcode.
+    /// Adds a passcode. The caller has stored that the passcode was used.
     ///
     /// # Errors
     /// When the passcode belongs to another user.
@@ -147,7 +147,7 @@ impl Arrival {
     }
 
     /// Issues the session of a browser in which the user signs in: at the page for signing in, or at the console. The session has no token. So the
-    /// caller must store the claim of the session, with the secret of a cookie.
+    /// caller must store the claim of the session together with the secret of a cookie.
     ///
     /// # Errors
     /// As [`Arrival::issue`].

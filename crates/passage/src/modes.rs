@@ -24,7 +24,7 @@ pub(crate) trait Mode {
     /// Enters the operation into the ledger, if operations of this mode are counted. Returns `None` if the datastore does not exist.
     fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
-    /// Measures the doors, if the trace of the request is exported.
+    /// Measures how long the doors take, if the trace of the request is exported.
     fn timer(&self) -> DoorTimer {
         DoorTimer::default()
     }

@@ -1,4 +1,5 @@
-//! The state of a path, which is needed for the conditions of a request: whether there is an object, its entity tag, and its locks.
+//! The state of a path, which is needed for the conditions of a request. The state says whether the path leads to an object. It also contains the
+//! entity tag of the object, and the locks that cover the path.
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
@@ -11,8 +12,8 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 pub struct PathState {
     /// Whether the path leads to an object that the visitor may see.
     pub is_there: bool,
-    /// The state of a file, for entity tags. `None` for a directory: the state of a directory also changes when a member changes that the visitor may
-    /// not see.
+    /// The state of a file, for entity tags. `None` for a directory: the state of a directory also changes when a member that the visitor may not see
+    /// changes.
     pub validator: Option<String>,
     /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,

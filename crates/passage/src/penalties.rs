@@ -1,9 +1,9 @@
 //! Penalties for failed logins: a delay for the name, and a block for the address.
 //!
-//! No account is blocked, and only the answers to failed logins are delayed. So with these penalties, a client can lock out other users only at its
-//! own address or in its own network. The table has a fixed size. Failures are counted under the name or id that the client sent, and not under the
-//! user with this name or id. So the delay is the same whether or not a user with that name or id exists. All spellings of a name are the same word
-//! ([`Authid::to_word`]). So a client gets no further guesses by writing a name in another way.
+//! No account is blocked, and only the answers to failed logins are delayed. So a client cannot use the penalties to lock out other users, except
+//! users at the same address or in the same network. The table has a fixed size. Failures are counted under the name or id that the client sent, and
+//! not under the user with this name or id. So the delay is the same whether or not a user with that name or id exists. All spellings of a name are
+//! the same word ([`Authid::to_word`]). So a client gets no further guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Authid, Word, shortened};
@@ -22,7 +22,8 @@ const ADDRESS_FAILURES_MAX: u32 = 20;
 const NETWORK_FAILURES_MAX: u32 = 200;
 /// The length of the first block of an address, in milliseconds. Each further block is twice as long as the block before.
 const BAR: u64 = 60_000;
-/// The maximum length of a block, in milliseconds. If an address has no failures for twice `BAR_MAX`, its next block is as short as its first block.
+/// The maximum length of a block, in milliseconds. If an address has no failures for twice as long as `BAR_MAX`, its next block is as short as its
+/// first block.
 const BAR_MAX: u64 = 15 * 60_000;
 /// The delays for the failures of a name in a window, in seconds: for the first, the second, the third, and every later failure.
 const DELAYS: [u64; 4] = [1, 3, 5, 10];
@@ -80,7 +81,7 @@ impl Display for Subject {
     }
 }
 
-/// The entries whose keys have the same low bits.
+/// The entries that have keys with the same low bits.
 type Set = Option<Box<[Entry; WAYS]>>;
 
 /// Addresses, networks and names with recent failures.
@@ -90,7 +91,7 @@ pub struct Penalties {
     sets: Box<[Mutex<Set>]>,
     failed: AtomicU64,
     barred: AtomicU64,
-    /// The tick of the last failure of any name. If no name failed within a window, a successful login needs no lookup.
+    /// The tick of the last failure that was counted for any name. If this failure is older than a window, a successful login needs no lookup.
     last: AtomicU64,
 }
 
@@ -440,7 +441,7 @@ mod tests {
             assert_eq!(penalties.clear(Some(subject), now(1)).len(), 1);
             assert!(penalties.bar(ip("192.0.2.251"), now(1)).is_none());
         }
-        // The list shows only the beginning of a long name. A name in the list can be cleared.
+        // The list shows only the beginning of a long name. The text in the list is enough to clear the penalty of the name.
         fail(HERE, &"é".repeat(1_000));
         let long = format!("{}…", "é".repeat(NAME_BYTES_MAX / 2));
         assert!(listed(1).iter().any(|(subject, ..)| *subject == long));

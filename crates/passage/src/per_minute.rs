@@ -53,7 +53,7 @@ impl PerMinute {
         }
     }
 
-    /// Takes back a request that was counted at `then`, if the window of that time has not ended.
+    /// Decreases the count by the request that was counted at the time `then`, if the window of that time has not ended.
     pub(crate) fn take_back(&self, what: Counted, then: Clocks) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_present = counted.0 == then.tick_millis / WINDOW;
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(counts.count(what, at(0)), Ok(()));
             counts.take_back(what, at(0));
         }
-        // To take back a request of an earlier window does not lower the count of the present window.
+        // If a request of an earlier window is to be subtracted, the count of the present window stays the same.
         for _ in 0..20 {
             assert_eq!(counts.count(what, at(60_000)), Ok(()));
             counts.take_back(what, at(0));

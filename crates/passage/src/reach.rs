@@ -14,7 +14,7 @@ use enfilade_identity::Principal;
 
 /// A principal that asks door 4 about objects in a datastore.
 pub(crate) trait Inside {
-    /// The result that door 4 returns when it grants.
+    /// The result that door 4 returns when it grants the right.
     type Granted;
 
     /// The directory of the datastore.

@@ -87,8 +87,8 @@ impl House {
         Ok(made)
     }
 
-    /// Moves the horizon: commits a change after which sessions may be issued up to this second. In a fleet, all members know the new horizon
-    /// afterwards.
+    /// Moves the horizon: commits a change after which sessions with issue times up to `second` may be issued. In a fleet, all members know the new
+    /// horizon afterwards.
     async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
@@ -139,7 +139,8 @@ impl House {
                     let second = session.claim.issued_at;
                     // It is possible that another member of the fleet does not know the horizon of this view yet. That member would refuse the
                     // session. So this process commits a change of the horizon, too: the commit waits until all members know this change and all
-                    // earlier changes. If the horizon is already a minute after now, the change writes nothing, and the commit still waits.
+                    // earlier changes. If the horizon is already a minute after the present time, the change contains nothing to write, but the
+                    // commit still waits.
                     if self.issues_until.load(Ordering::Relaxed) < second {
                         self.move_horizon(now, second).await?;
                     }

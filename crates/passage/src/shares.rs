@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum number of requests of a user that wait for the head of another member's response. This number is much smaller than the number of
-/// requests that may wait for one member (1,024). So one user, or the guests of one link, cannot take all these places with slow uploads.
+/// The maximum number of one user's requests that wait at the same time for the head of a response from another member. This number is much smaller
+/// than the number of requests that may wait for one member (1,024). So one user, or the guests of one link, cannot take all these places with slow
+/// uploads.
 const PASSED_MAX: usize = 128;
 
 /// The users with running or waiting work.

@@ -11,7 +11,8 @@ use enfilade_identity::{IdentityPermit, Principal};
 use std::sync::Arc;
 
 impl Visit {
-    /// The visitor's share of the threads. The guests of a link have a share of their own, so they do not take the share of its maker.
+    /// The visitor's share of the threads. The guests of a link have a share of their own, so they do not use the share of the user who made the
+    /// link.
     pub fn share(&self) -> Share {
         let principal = self.principal();
         let of_guests = principal.link.as_ref().and(self.identity.token());

@@ -80,7 +80,7 @@ impl House {
     }
 
     /// The open root of a datastore. The root is kept open for the next operation, unless the facts changed since the permit was granted, or too many
-    /// roots are open. If the directory of a datastore does not answer, only that datastore is delayed. With
+    /// roots are open. If the file system of a datastore does not answer, only requests to that datastore are delayed. With
     /// [`CachedOnly`](enfilade_content::CachedOnly) the call returns `WouldWait` if the root is not open.
     pub(crate) fn root<P: Patience>(
         &self,
@@ -136,7 +136,7 @@ impl House {
             self.open().iter().map(|(name, handle)| (name.clone(), Arc::clone(handle))).collect();
         let mut is_all = true;
         for (name, handle) in handles {
-            // Another thread is opening this root now, which may take long. The next call of this function tries to close the root again.
+            // Another thread is opening this root now, and this may take long. The next call of this function tries to close the root again.
             let Ok(mut root) = handle.root.try_lock() else {
                 is_all = false;
                 continue;

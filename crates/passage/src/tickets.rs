@@ -57,8 +57,8 @@ impl House {
 }
 
 impl Visit {
-    /// Issues a ticket for a password. A client that presents a ticket gets the same ticket again. So a client cannot extend the lifetime of a
-    /// ticket.
+    /// Issues a ticket for a password. A client that presents a ticket instead of a password gets the same ticket again. So a client cannot extend
+    /// the lifetime of a ticket.
     ///
     /// # Errors
     /// The refusal of door 2.

@@ -2,10 +2,10 @@
 //! open descriptor, and the verb acts on the same descriptor. A member that the visitor may not see is left out of a copy, and prevents the deletion
 //! or move of its directory. All functions here block on the file system.
 //!
-//! Other clients can change the tree during the operation. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first,
-//! and then judge once more the replaced tree and, for a MOVE, the moved tree. If a member may not be moved or replaced, MOVE and COPY undo the
-//! change of names. A thread changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of names. In the turn
-//! the request also checks that the directory is still where it was found, and that no WebDAV lock prevents the change.
+//! Other clients can change the tree during the operation. So DELETE judges and deletes one member at a time. MOVE and COPY change the names first.
+//! After that, they judge the replaced tree once more. A MOVE also judges the moved tree once more. If a member may not be moved or replaced, MOVE
+//! and COPY undo the change of names. A thread changes names only in its *turn*: the time in which the thread holds door 5's mutex for changes of
+//! names. In the turn the request also checks that the directory is still where it was found, and that no WebDAV lock prevents the change.
 
 mod copying;
 mod acl_after_move;
@@ -23,7 +23,8 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
-/// The number of bytes that are copied between two checks. Each check asks whether the client still waits, and may still read the source.
+/// The number of bytes that are copied between two checks. Each check asks whether the client still waits, and whether the client may still read the
+/// source.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// A member of a tree for which the operation failed: the member was not deleted, was not copied, or did not inherit an ACL.

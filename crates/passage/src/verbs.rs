@@ -1,5 +1,5 @@
-//! The verbs that read files, upload files, and make directories. Each function checks the right that its verb needs on an open descriptor, and then
-//! acts on the same descriptor. All functions here block on the file system: do not call them on an async worker.
+//! The verbs that read files, upload files, and make directories. Each function checks on an open descriptor whether the visitor has the right that
+//! the verb needs. Then the function acts on the same descriptor. All functions here block on the file system: do not call them on an async worker.
 
 use crate::reach::{Inside as _, present};
 use crate::refuse::Refusal;
@@ -87,7 +87,8 @@ impl Stay {
         let bytes_max = self.principal().link.as_ref().and_then(|link| link.upload_bytes);
         if let Some(bytes) = expected {
             fits_link(bytes_max, bytes)?;
-            // A guest could find out the free space with announced sizes, without sending a file. So only the bytes that a guest sends are checked.
+            // The announced size of a guest is not compared with the free space. Otherwise a guest could find out the free space without sending a
+            // file. For a guest, the server compares only the number of received bytes with the free space.
             if self.principal().link.is_none() {
                 reservation.iter().try_for_each(|reservation| reservation.fits(bytes))?;
                 upload.fits(bytes)?;
@@ -211,7 +212,7 @@ impl Reading {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on to `buffer`, until its capacity is used or the file ends.
+    /// Appends bytes of the file, starting at `offset`, to `buffer`, until the capacity of `buffer` is used or the file ends.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -220,7 +221,8 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
-    /// Puts at most `at_most` bytes from `offset` on into an empty pipe. Returns the number of bytes, which is 0 at the end of the file.
+    /// Puts at most `at_most` bytes of the file, starting at `offset`, into an empty pipe. Returns the number of bytes, which is 0 at the end of the
+    /// file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
@@ -287,7 +289,7 @@ pub struct Uploading {
     bytes_max: Option<u64>,
     /// The number of bytes for which space is reserved.
     ready: u64,
-    /// The number of bytes that were counted in the quota before, because they came from an unfinished upload.
+    /// The number of bytes that are already counted in the quota, because they came from an unfinished upload.
     counted: u64,
 }
 

@@ -32,9 +32,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Asks door 2 which principal the credential proves. Only a login with a secret and a link with a password can wait: for a slow hash, or for the
-    /// delay of a failure (`admission.rs`). A client that sends the same bytes of a credential again on its connection is recognised before the bytes
-    /// are parsed ([`House::recognise`]).
+    /// Asks door 2 which principal the credential proves. If the credential is a name with a secret, or a link with a password, the call can wait for
+    /// a slow hash, or for the delay after a failure (`admission.rs`). With any other credential, the call does not wait. A client that sends the
+    /// same bytes of a credential again on its connection is recognised before the bytes are parsed ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -98,7 +98,7 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// From now on, `timer` measures the doors of this request.
+    /// From now on, `timer` measures how long the doors take for this request.
     pub fn time(&mut self, timer: DoorTimer) {
         self.timer = timer;
     }
@@ -243,8 +243,8 @@ impl House {
     }
 }
 
-/// Adds a note for the operator to a refusal of door 4 for a principal without a role, if the datastore does not exist. The client's answer is the
-/// same whether or not the datastore exists.
+/// If door 4 refused because the principal has no role, and the datastore does not exist, adds a note for the operator to the refusal. The client's
+/// answer is the same whether or not the datastore exists.
 fn with_note_of_absent_store(
     why: enfilade_access::Refusal,
     permit: &Result<DatastorePermit, enfilade_datastore::Refusal>,

@@ -13,8 +13,8 @@ use std::ops::Bound;
 
 impl Stay {
     /// Checks that a directory is on the way to an object that the visitor may see. `why` is the refusal of the directory. With
-    /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer does not depend on the directory
-    /// itself, and not on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
+    /// [`CachedOnly`](crate::CachedOnly) the call opens no object, and returns `WouldWait` instead. The answer depends neither on the directory
+    /// itself nor on the roles of other users. So the answer is the same for an absent directory and for a hidden directory.
     ///
     /// # Errors
     /// The refusal `why`, if the directory is not on the way to an object that the visitor may see. Any other refusal of a door. If an object at the

@@ -23,7 +23,8 @@ const REPORT_FID: u32 = 0x200;
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 /// The maximum number of connections that wait until the server accepts them.
 const BACKLOG: i32 = 1024;
-/// The maximum number of mounts of one connection. The connection for reports has the mounts of all datastores, most other connections have one.
+/// The maximum number of mounts of one connection. The connection for reports has the mounts of all datastores; most other connections have one
+/// mount.
 const MOUNTS_MAX: usize = 64;
 
 /// The state of one connection: the user of the server, and the ports and mounts that the requests of the connection may use.

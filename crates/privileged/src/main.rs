@@ -1,5 +1,5 @@
-//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs, and no configuration. It reads no file except
-//! `/etc/passwd`, and makes no network sockets except those that it gives to the server.
+//! `enfilade-privileged`: the helper process. It has the capabilities that the server needs. It does not have a configuration. It reads no file
+//! except `/etc/passwd`, and makes no network sockets except those that it gives to the server.
 
 use enfilade_privileged::serve::serve;
 use rustix::fd::OwnedFd;

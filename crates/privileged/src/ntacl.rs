@@ -11,7 +11,7 @@ const SUBAUTHORITIES_MAX: usize = 15;
 /// In versions 3 and 4, the offset of the data after the hash. This data follows the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
-/// Whether a blob has one of the versions 1 to 4 of Samba, with a security descriptor that is complete.
+/// Whether a blob has one of Samba's versions 1 to 4, and contains a complete security descriptor.
 pub fn is_well_formed(blob: &[u8]) -> bool {
     blob.len() <= ACL_BYTES_MAX
         && descriptor_at(blob).is_some_and(|start| is_descriptor(blob, start) == Some(true))
@@ -75,7 +75,8 @@ fn is_list(blob: &[u8], start: usize) -> Option<bool> {
         let entry = list.get(at..)?.get(..size).filter(|entry| entry.len() >= 16)?;
         match entry.first()? {
             0..=3 if 8 + sid_bytes(entry, 8)? == entry.len() => {}
-            // These are a mandatory label, a resource attribute and a policy id. They neither grant nor deny a right.
+            // An entry with one of these numbers is a mandatory label, a resource attribute or a policy id. Such an entry neither grants nor denies a
+            // right.
             0x11..=0x13 => {}
             _ => return None,
         }

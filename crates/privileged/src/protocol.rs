@@ -34,7 +34,7 @@ pub enum Request<'a> {
     },
     /// Open a queue for reports of changes. The answer contains the descriptor of the queue.
     Watch,
-    /// Report changes of attributes, moves and deletions on the file system of a directory. The reports go to the queue of this connection.
+    /// Report moves, deletions and changes of attributes on the file system of a directory. The reports go to the queue of this connection.
     Mark,
     /// Listen on an address with a port below 1024. The answer contains the listening socket.
     Listen(SocketAddr),

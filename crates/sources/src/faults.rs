@@ -86,7 +86,7 @@ fn install(signal: c_int) -> libc::sigaction {
 
 #[expect(unsafe_code, reason = "a signal handler")]
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel passes a valid structure, and every signal that a process sent has a process id.
+    // SAFETY: the kernel passes a valid structure. If a process sent the signal, the structure contains the id of that process.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
     // `abort` sends the signal to its own process. The kernel's own signals have a code above 0.
     let is_own =

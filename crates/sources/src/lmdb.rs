@@ -1,10 +1,10 @@
 //! The store that all processes of the machine share, in LMDB, with one database for each table.
 //!
-//! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The slots of
-//! dead readers are cleared. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused. Only the
-//! owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and its handles share the
-//! environment. A store that was rolled back is refused. If another process writes for too long, a writer stops waiting and returns an error that
-//! identifies the other process.
+//! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The reader
+//! slots of dead processes are freed. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused.
+//! Only the owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and all handles of the
+//! process share the environment. A store that was rolled back is refused. If another process writes for too long, a writer stops waiting and returns
+//! an error that identifies the other process.
 
 mod access_rules;
 mod bounds;
@@ -70,6 +70,8 @@ pub struct Status {
     pub readers: u32,
     /// The number of all reader slots.
     pub readers_max: u32,
+    /// Whether the store belongs to a member of a fleet.
+    pub is_replica: bool,
 }
 
 /// The options with which a store is opened. All processes that use a store must open it with the same options.
@@ -172,6 +174,7 @@ impl Lmdb {
             map_bytes: info.map_size as u64,
             readers: info.number_of_readers,
             readers_max: info.maximum_number_of_readers,
+            is_replica: self.is_replica(),
         }
     }
 
@@ -464,7 +467,7 @@ mod tests {
         crate::conformance::put_something(&lmdb);
         let old = std::fs::read(path.join("data.mdb")).unwrap();
         let at = crate::conformance::put_something(&lmdb);
-        // Simulates a damaged meta page, with which LMDB reads the commit before the last one.
+        // Simulates a damaged meta page. Because of the damage, LMDB reads the commit before the last one.
         lmdb.environment.high_water.raise(at.next().revision);
         assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
         assert_eq!(lmdb.at(), at.next());
@@ -484,8 +487,8 @@ mod tests {
         if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
-        // In the lock file, LMDB's number of the newest commit is after the magic number and the format. The number is odd. So if its lowest bit is
-        // flipped, the result is the number of the previous commit.
+        // The lock file begins with the magic number and the format. LMDB's number of the newest commit follows. The number is odd. So if its lowest
+        // bit is flipped, the result is the number of the previous commit.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
@@ -510,8 +513,8 @@ mod tests {
         let newest = head(&lmdb).commit + 2;
         let at = [(); 2].map(|()| crate::conformance::put_something(&lmdb))[1];
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
-        // Returns whether the newest revision was read, and the number of transactions that were begun. In the first `torn` transactions, the number
-        // belongs to an older commit than the roots.
+        // Returns whether the newest revision was read, and the number of transactions that were begun. In the first `torn` transactions, the commit
+        // number belongs to an older commit than the roots.
         let read = |torn: u32| {
             let begun = std::cell::Cell::new(0);
             let look = lmdb.environment.reading_by(
@@ -559,7 +562,7 @@ mod tests {
             assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
             crate::conformance::something_is_there(&lmdb);
         }
-        // Now the store has a mark of its own, so it is refused if it was rolled back.
+        // Now the store has its own high-water mark, so it is refused after a rollback.
         Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
         let why = Lmdb::open(&other).err().unwrap().to_string();
         assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");

@@ -127,13 +127,14 @@ mod tests {
     use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
     use std::collections::BTreeSet;
 
-    /// Members of a fleet with a program of format 13 compute this digest. If it changes, a fleet cannot be updated member by member.
+    /// A member of a fleet computes this digest if its program has format 13. If the digest were different here, a fleet could not be updated member
+    /// by member.
     #[test]
     fn the_digest_of_no_facts_is_that_of_older_programs() {
         let facts = Memory::new(StoreId(1));
         let digests = facts.read(enfilade_facts::journal::Digests::of).unwrap().unwrap();
         assert_eq!(format!("{:032x}", digests.own), "318a1f06f10fdebbf71e7e4310601550");
-        // Some builds of the formats 15 and 16 wrote this digest.
+        // Some builds of this program with the formats 15 and 16 wrote this digest.
         assert!(digests.has(0x3e34_fd92_bcb5_c4a3_ecc7_fadd_6ac8_222c));
         assert!(!digests.has(digests.own ^ 1));
     }

@@ -59,7 +59,7 @@ impl OwnWords {
             let mapping = match Mapping::new(&file, count) {
                 Ok(mapping) => mapping,
                 Err(why) => {
-                    // This frees the disk space that was allocated.
+                    // The removal of the file frees the disk space that was allocated.
                     let _ = std::fs::remove_file(&next);
                     return Err(why);
                 }

@@ -74,7 +74,7 @@ enum Step {
     Delete(u8),
     Join(u8, u8),
     Leave(u8, u8),
-    /// Puts more records than one record of the change log can name. So the entry has several pieces.
+    /// A change that puts many records. One record of the change log cannot name all of them, so the entry of the change has several pieces.
     PutMany(u8),
     DeleteMany,
 }

@@ -1,4 +1,4 @@
-//! Tests that an index always equals a new index that was built from the view, after changes, reads and damage in any order.
+//! After changes, reads and damage in any order, an index must equal a new index that is built from the view.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 
@@ -63,7 +63,7 @@ fn change(unix_seconds: i64) -> Change {
 enum Step {
     Put(u8, bool),
     Delete(u8),
-    /// Puts more records than one record of the change log can name. So the entry has several pieces.
+    /// A change that puts many records. One record of the change log cannot name all of them, so the entry of the change has several pieces.
     PutMany,
     /// Advances the time, so that old entries of the change log can be removed.
     Wait,
@@ -147,7 +147,8 @@ fn the_same_on_lmdb_with_threads_that_look_while_others_write() {
                 }
             }));
         }
-        // LMDB does not allow that a store is closed while a thread that has read it ends. The scope waits only for the end of the closures.
+        // LMDB does not allow a program to close a store while a thread that has read the store is still ending. The scope waits only for the end of
+        // the closures.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     drop(lmdb);

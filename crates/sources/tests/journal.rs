@@ -36,7 +36,7 @@ fn a_mark_that_is_taken_away_and_made_in_one_change_is_counted_once() {
     assert_eq!(checked.problems, Vec::<String>::new());
 }
 
-/// Almost every lookup reads a tally. So the B-tree of the tallies must not get deeper with the number of revocations.
+/// Almost every lookup reads a tally. So the B-tree of the tallies must not get deeper when there are more revocations.
 #[test]
 fn revocations_do_not_make_the_table_of_tallies_larger() {
     let facts = Memory::new(StoreId(1));
@@ -82,7 +82,7 @@ fn what_keeps_out_goes_with_the_one_it_keeps_out() {
     let key = |who| AssignmentKey { path: "/datastore/tank".parse().unwrap(), who };
     let (no_access, reader) = (Role::NoAccess, Role::DatastoreReader);
     let row = |role| Assignment { roles: vec![(role, true)], fault: None };
-    // Before the change, there are two groups. Three groups have `NoAccess`, and one of these three does not exist.
+    // Before the change, the groups `here` and `gone` exist, and the group `new` does not exist. All three have the role `NoAccess`.
     let facts = Memory::new(StoreId(1));
     let group = |id: GroupId| Write { table: Table::Groups, key: id.bytes().to_vec(), stored: None };
     let mut first = change("a");

@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A part of a change. There are only a few keys, so that several steps have the same key.
+/// A part of a change. There are only a few keys, so that several parts concern the same key.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, u8),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct FixedClock {
     ticks: Arc<AtomicU64>,
-    /// The number of seconds by which the wall clock was set. The monotonic clock is never set.
+    /// The number of seconds by which the wall clock was set forward; negative if it was set back. The monotonic clock is never set.
     wall: Arc<AtomicI64>,
 }
 

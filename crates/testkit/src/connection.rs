@@ -1,4 +1,4 @@
-//! A connection of a client, for requests to a router in process.
+//! A connection of a client, for requests to a router in the process of the test.
 
 use enfilade_faces::{AnonymousSlot, Connection};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Real machines of etcd, which listen on loopback.
+//! Real processes of etcd, which listen on loopback. Each process takes the place of a machine of etcd.
 
 use crate::free_port;
 use std::io::{Read as _, Write as _};
@@ -157,7 +157,7 @@ impl Etcd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs `etcdctl` with these arguments; it may fail.
+    /// Runs `etcdctl` with these arguments. The command may fail.
     pub fn try_control(&self, arguments: &[&str]) -> Output {
         Command::new("etcdctl")
             .env("ETCDCTL_API", "3")

@@ -102,7 +102,7 @@ impl Audit for NoLog {
     fn record(&self, _: Event) {}
 }
 
-/// The parts of a server at a fixed time. It has no keys for sessions, no penalties and no audit log.
+/// The parts of a server at a fixed time. The server has no keys for sessions, no penalties and no audit log.
 pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
     Parts {
         allow_issue: allow_issue(Arc::clone(&source)),
@@ -280,7 +280,7 @@ impl TestHouse {
     }
 }
 
-/// Returns the function that records in these facts up to which second sessions may be issued.
+/// Returns a function that writes a record to these facts: the second up to which sessions may be issued.
 pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
     Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }

@@ -10,8 +10,8 @@ const RANGES: u16 = 200;
 const PORTS: u16 = 100;
 
 /// A loopback port on which no program listens. When the kernel chooses a port itself, the port is 32,768 or higher. The returned port is lower, so
-/// it is still free when the program starts to listen. Each process has a range of 100 ports. The process locks its range until it ends, because a
-/// test stops a program and starts it again on the same port, and no other test process may take the port in the meantime.
+/// it is still free when the program starts to listen. Each process has a range of 100 ports. The process locks its range until the process ends. A
+/// test can stop a program and start the program again on the same port. Because of the lock, no other test process can use the port in the meantime.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     static RANGE: OnceLock<(u16, File)> = OnceLock::new();

@@ -15,7 +15,7 @@ const PASSWORD: &str = "of-a-test";
 /// The primary group of all users.
 const USERS: u32 = 19_999;
 const FIRST_UID: u32 = 70_000;
-/// The number of attempts to connect before the start counts as failed. They take 30 seconds.
+/// After this number of failed attempts to connect, the start counts as failed. The attempts take 30 seconds.
 const TURNS: u32 = 300;
 const TURN: Duration = Duration::from_millis(100);
 
@@ -44,7 +44,7 @@ impl Samba {
             .all(|program| Command::new(program).arg("--version").output().is_ok())
     }
 
-    /// Starts Samba with these shares. Only ACLs in the given dialect count, and unreadable entries are hidden.
+    /// Starts Samba with these shares. Samba uses only ACLs in the given dialect, and hides entries that the user may not read.
     ///
     /// # Errors
     /// The description of the step that failed.
@@ -68,7 +68,7 @@ impl Samba {
                 write!(input, "{PASSWORD}\n{PASSWORD}\n").map_err(said)?;
             }
             if !add.wait().map_err(said)?.success() {
-                return Err(format!("pdbedit does not take the user {}", user.name));
+                return Err(format!("pdbedit does not accept the user {}", user.name));
             }
         }
         let mut command = wrapped("smbd", place);
@@ -93,7 +93,7 @@ impl Samba {
         self.child.id()
     }
 
-    /// A program of Samba that works directly on files, without the server.
+    /// A command of Samba that works directly on files and does not need a running Samba server.
     pub fn tool(&self, program: &str) -> Command {
         let mut command = wrapped(program, &self.place);
         // The program needs the modules of the system's Python.

@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKi
 use enfilade_passage::{Blocking, Refusal};
 use std::os::unix::fs::PermissionsExt;
 
-/// Runs a world. Returns each line that fails or has another result than the line expects, as `line N: …`.
+/// Runs a world. Returns each line that fails or does not have the result that it expects, as `line N: …`.
 pub fn run_world(text: &str, remembering: Remembering) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut world = World { house: TestHouse::new(remembering), datastore: None };

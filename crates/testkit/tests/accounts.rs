@@ -1,4 +1,4 @@
-//! Locks after failed logins, and users who become inactive without a login.
+//! Tests that users are locked after failed logins, and that users become inactive if they do not log in.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -157,7 +157,7 @@ async fn a_user_is_locked_after_the_last_failure_for_as_long_as_is_configured() 
     world.fail(2).await;
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     world.fail(3).await;
-    // The right password is remembered, but is refused nevertheless. The client gets the same answer as for a wrong password.
+    // The right password is remembered, but is refused because the user is locked. The client gets the same answer as for a wrong password.
     assert_eq!([world.password(RIGHT).await, world.password("wrong").await], ["ID30"; 2]);
     assert_eq!((world.api_token().await, world.by_session(&session)), ("permit", "permit"));
     world.house.clock.advance_seconds(59);
@@ -210,7 +210,7 @@ async fn every_spelling_of_the_name_counts_for_the_same_user() {
         assert_eq!(world.code(name, RIGHT).await, "ID30", "{name}");
     }
     world.house.clock.advance_seconds(60);
-    // The Identity API counts under the id or the name that the client sent.
+    // In the Identity API, a failed login is counted for the id or the name that the client sent.
     for named in ["0123456789abcdef0123456789abcdef", "alice@Default", "another name"] {
         let named: Word = enfilade_facts::vocabulary::Authid::word_of(named);
         let credential = Credential::NamedSecret(ask("alice@local", "wrong"), named);
@@ -325,7 +325,7 @@ async fn a_login_is_written_once_a_day() {
     assert_eq!(written().0, before.0 + 2);
     world.house.clock.advance_seconds(2 * DAY);
     assert_eq!(world.password(RIGHT).await, "permit");
-    // A login while the clock was ahead must not leave a day in the future in the record.
+    // If the clock was ahead during a login, the record must not keep a day in the future.
     let today = Activity::day_of(world.house.clock.now().unix_seconds);
     for is_login in [true, false] {
         let ahead = ChangeContext { now: world.house.clock.now(), ..world.ctx() };
@@ -371,7 +371,7 @@ async fn a_changed_configuration_applies_to_all_users_after_the_start() {
     assert_eq!(world.password(RIGHT).await, "permit");
     settle_activities(&world.ctx()).unwrap();
     assert_eq!(world.password(RIGHT).await, "ID06");
-    // Without the rule, nothing is recorded. If the rule is configured later, its time begins at that moment.
+    // Without the rule, nothing is recorded. If the rule is configured later, the days without a login are counted from that moment.
     settle_activities(&ChangeContext { passwords: PasswordRules::NONE, ..world.ctx() }).unwrap();
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     settle_activities(&world.ctx()).unwrap();

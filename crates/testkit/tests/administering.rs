@@ -1,5 +1,5 @@
-//! Administration by the Proxmox API (door 4): privileges on a path decide. A user needs no privilege for a call about the user's own record. Lent
-//! credentials may make fewer calls.
+//! Administration by the Proxmox API (door 4). The privileges of a user on a path decide which calls are permitted. A user needs no privilege for a
+//! call about the user's own record. Lent credentials may make fewer calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,8 +18,8 @@ fn userid(name: &str) -> Userid {
     format!("{name}@local").parse().unwrap()
 }
 
-/// `root` has the role Admin everywhere; `ann` has no role. Each has a password, the token `test` with all roles, and the tokens `narrow` and `bare`
-/// with roles of their own: `narrow` has the role Admin, `bare` has none.
+/// `root` has the role Admin everywhere; `ann` has no role. Each of the two users has a password, the token `test` with all roles, and the tokens
+/// `narrow` and `bare` with roles of their own: `narrow` has the role Admin, `bare` has none.
 async fn visits() -> (TestHouse, Vec<(&'static str, Visit)>) {
     let mut house = TestHouse::new(Remembering::AsServed);
     let mut logins = Vec::new();

@@ -97,7 +97,7 @@ impl World {
         process(&self.ledger)
     }
 
-    /// A function that closes the datastore, as another process does.
+    /// A function that closes the datastore, as another process would do.
     fn closing(&self) -> impl Fn() + Send + use<> {
         let (facts, clock, main) =
             (Arc::clone(&self.house.source), self.house.clock.clone(), self.main.clone());
@@ -378,7 +378,7 @@ fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     }
 }
 
-/// Door 3 is asked again, too. An unknown maintenance mode also ends running operations.
+/// Door 3 is also asked again. An unknown maintenance mode also ends running operations.
 #[test]
 fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     for (mode, goes_on) in [("read-only", true), ("offlin", false)] {

@@ -1,10 +1,10 @@
 //! Tests every kind of change to files. The process is killed at the first, second, third … system call, or this call fails. Afterwards every
 //! acknowledged change exists, and each change is done completely or not at all. `check` allows exceptions only for changes of trees: a DELETE may
-//! stop in the middle, a COPY onto a tree may be incomplete if that is reported, and a MOVE onto a tree may leave the old tree not yet deleted.
+//! stop in the middle, a COPY onto a tree may be incomplete if that is reported, and a MOVE onto a tree may end before the old tree is deleted.
 //!
 //! A worker, which is a second process of this program, prepares a server and stops itself. `strace` is attached and lets the worker continue until
-//! the fault. The usual test run kills the worker once at every second call, and the campaign at every call. The campaign also makes every call that
-//! reaches files fail with EIO and with ENOSPC.
+//! the fault. The usual test run kills a worker at every second system call, and the campaign kills a worker at every system call. Each kill has its
+//! own worker. The campaign also makes every call that reaches files fail with EIO and with ENOSPC.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -111,7 +111,7 @@ fn plant(directory: &Path) {
     }
 }
 
-/// Makes the change `verb`, after the worker was stopped and continued.
+/// Makes the change `verb`. Before that, the worker is stopped and continued.
 fn act(verb: &str, mut stay: Stay, item: Option<ItemId>) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let placing = Placing { overwrite: true, is_deep: true, tokens: &[], keep_going: &|| true };
@@ -293,7 +293,7 @@ fn is_locked(place: &Path) -> bool {
     !found.unwrap().is_empty()
 }
 
-/// Whether the trash has a complete object that was at this path, with a record.
+/// Whether the trash contains a complete object that was at this path, and the record of the object.
 fn in_trash(place: &Path, path: &str) -> bool {
     let main = place.join("main");
     let root = Root::open(main.to_str().unwrap(), AclDialect::Ntacl, &ReservedPaths::default()).unwrap();

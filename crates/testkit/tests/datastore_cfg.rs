@@ -109,7 +109,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
         assert!(stand.contains_key("first") && stand.contains_key("last"), "{what}: {stand:?}");
         assert_eq!(found, broken, "{what}");
     }
-    // An unknown mode is read without an error. A test of door 3 checks that such a mode closes the datastore.
+    // An unknown maintenance mode is read without an error. A test of door 3 checks that such a mode closes the datastore.
     let typo = "datastore: bad\n\tpath /bad\n\tmaintenance-mode type=offlin\n";
     let section = &section_config::parse(typo.as_bytes()).sections[0];
     let mode = datastore_cfg::read(section).unwrap().1.maintenance.unwrap().mode;

@@ -1,4 +1,5 @@
-//! The index of datastores follows each change, and keeps the handle of a datastore's content only while its path stays the same.
+//! The index of datastores is updated after each change. It keeps the handle of a datastore's content only while the path of the datastore stays the
+//! same.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

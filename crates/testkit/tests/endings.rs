@@ -27,7 +27,7 @@ const KEY: BlobId = BlobId([9; 32]);
 const CONSUMER: ConsumerId = ConsumerId::from_bytes([10; 16]);
 const ACCESS: AccessTokenId = AccessTokenId::from_bytes([11; 16]);
 
-/// Ann has two roles on a project of her domain: `own` herself, and `given` through a group in a group. `given` implies `implied`.
+/// Ann has two roles on a project of her domain: `own` directly, and `given` through a group in a group. `given` implies `implied`.
 struct World {
     house: TestHouse,
     ann: (Userid, UserId),
@@ -380,7 +380,8 @@ fn what_ended_does_not_come_back() {
         let Some(undo) = undo else { continue };
         undo(&world);
         assert_eq!(world.roles(old), left, "{what}, undone");
-        // A session of another server counts as issued after the change only if its issue time is later by more than the allowed clock skew.
+        // A session of another server counts as issued after the change only if its issue time is later than the change by more than the allowed
+        // clock skew.
         world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
         assert_eq!(world.roles(old), left, "{what}, undone, later");
         assert_eq!(world.roles(&world.session(kind, 2)), *whole, "{what}: a new session");
@@ -445,7 +446,7 @@ fn refused(world: &World, sessions: &[Claim]) -> Vec<String> {
     world.house.facts().read(look).unwrap()
 }
 
-/// `user access` and `revoke` report what a login would get.
+/// For each way in, `user access` and `revoke` report the same result that a login would have.
 #[test]
 fn ways_in_are_refused_as_logins_are() {
     let world = World::new();

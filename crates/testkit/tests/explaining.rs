@@ -222,7 +222,7 @@ impl World {
             0 => keystone::grant_role(&ctx, &who, &on, role),
             _ => keystone::take_role(&ctx, &who, &on, role),
         };
-        // A role that was taken ends the sessions that were issued before.
+        // The removal of a role ends the sessions that were issued before.
         self.house.clock.advance_seconds(120);
     }
 
@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    /// The answer to a request: `permit` or a code. `None` if no request needs only this right.
+    /// The answer to a request: `permit` or the code of a refusal. `None` if no request needs only this right.
     async fn request(
         &mut self,
         (who, project): (&Authid, Option<ProjectId>),

@@ -10,11 +10,11 @@ use enfilade_testkit::search::explore;
 /// A rule of the protocol that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// 1: a member grants only while it has a proof that it is current. A watch that reports no change is no proof.
+    /// 1: a member grants requests only while the member has a proof that it is current. A watch that reports no change is no proof.
     ProveNotWatch,
     /// 2: the time of a proof is noted before the question is sent.
     NoteTimeThenAsk,
-    /// 3: a proof counts only when its head is applied.
+    /// 3: a proof counts only when the member has applied the head of the proof.
     ApplyThenCount,
     /// 4: a request reads the proof before it reads facts.
     ProofThenVerdict,
@@ -24,15 +24,15 @@ enum Rule {
     OnlyLivingMembers,
     /// 7: a registration is deleted only 2Δ after its beat vanished.
     ReapLate,
-    /// 8: the deletion compares the incarnation, and that there is no beat.
+    /// 8: a registration is deleted only if its incarnation is still the same and it has no beat.
     ReapTheDead,
     /// 9: a member applies change after change. If the next change is not in the log any more, the member copies a store.
     NoGap,
-    /// 10: a joining member has the number of the store that it copied.
+    /// 10: the last applied change of a joining member is the last change in the store that the member copied.
     NumberOfTheCopy,
     /// 11: the commit of a member that follows files expects that this member is still elected.
     ExpectTheElection,
-    /// 12: the commit of a member that takes a datastore over expects that the member before it has no registration.
+    /// 12: the commit of a member that takes a datastore over expects that the previous member has no registration.
     ExpectNoProcess,
 }
 
@@ -87,7 +87,7 @@ struct Member {
     /// Whether the store of the member has the revocation.
     revoked: bool,
     question: Question,
-    /// An answer that waits until its head is applied: the time and the head.
+    /// An answer that does not count yet, because its head is not applied: the time and the head.
     pending: Option<(u8, u8)>,
     /// The time of the proof.
     fresh: Option<u8>,
@@ -322,7 +322,7 @@ impl Model {
         });
     }
 
-    /// The question of member B whether it is current.
+    /// The question with which member B asks etcd whether member B is current.
     fn proof(&self, world: &World, go: &mut impl FnMut(&'static str, &dyn Fn(&mut World) -> bool)) {
         match world.b.question {
             Question::None if world.b.applied.is_some() => go("member B asks etcd for the head", &|world| {
@@ -502,7 +502,7 @@ impl Model {
                 let member = &mut world.takeover.members[own];
                 let is_asked = member.is_registered && member.saw_no_process && member.known_home != name;
                 (member.known_home, member.saw_no_process) = (name, false);
-                // The commit compares the home, too.
+                // The commit also compares the home.
                 is_asked && may && std::mem::replace(&mut world.takeover.home, name) != name
             });
             go(begins, &|world| {

@@ -1,6 +1,6 @@
-//! A model of the freshness protocol (`docs/freshness.md`). Every order of its steps is checked. The model has two processes that check and act, a
-//! process that changes facts, crashes at every step, a lost record, and a restore. If any one rule is left out, the search finds a sequence of steps
-//! to a wrong grant, and prints this sequence.
+//! A model of the freshness protocol (`docs/freshness.md`). Every order of its steps is checked. In the model, two processes check and act, and a
+//! third process changes facts. A process can crash at every step, a record can be lost, and a restore can happen. If any one rule is left out, the
+//! search finds a sequence of steps to a wrong grant, and prints this sequence.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -175,7 +175,7 @@ impl World {
 
 struct Model {
     without: Option<Rule>,
-    /// The most checks that each process makes.
+    /// The maximum number of checks that each process makes.
     checks: [u8; PROCESSES],
 }
 

@@ -1,4 +1,4 @@
-//! Tests door 2 through the passage: a remembered verdict is not used any more when the facts change on which it depends.
+//! Tests door 2 through the passage: after a change of the facts on which a remembered verdict depends, the verdict is not used any more.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -342,7 +342,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
-        // A proxy can send requests of several clients on one connection, and the address of another client may be blocked.
+        // A proxy can send requests of several clients on one connection. The address of one of these clients may be blocked.
         let other = [192, 0, 2, 7].into();
         assert!(house.house.recognise(&last, (b"authorization", bytes), other).is_err());
     };

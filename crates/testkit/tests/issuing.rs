@@ -1,4 +1,4 @@
-//! Tests the sessions that door 2 issues: how long they last, for which project they are, and which changes of other records end them. Also tests
+//! Tests the sessions that door 2 issues: the duration of a session, its project, and the changes of other records that end the session. Also tests
 //! long calls of Keystone's API, which door 4 judges again.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -107,7 +107,7 @@ impl World {
         self.new_credential(name, by, Vec::new()).0
     }
 
-    /// Creates an application credential of Ann. Returns its id, and the question to door 2 with which a client logs in with the credential.
+    /// Creates an application credential of Ann. Returns the id of the credential, and the question to door 2 for a login with the credential.
     fn new_credential(
         &self,
         name: &str,
@@ -313,7 +313,7 @@ async fn a_session_is_issued_for_no_more_than_its_basis() {
 fn a_token_is_valid_from_a_little_before_its_second_of_issue() {
     let world = World::new();
     let token = world.token(world.ann.1, Scope::Unscoped, Methods::PASSWORD, None);
-    // A refusal is not remembered, so it has no effect on the next case. In the last case, the memo contains the permit of the cases before.
+    // A refusal is not remembered, so it has no effect on the next case. In the last case, the memo contains the permit of the previous cases.
     for (early, expected) in [
         (CLOCK_SKEW_SECONDS + 100, "ID26"),
         (CLOCK_SKEW_SECONDS + 1, "ID26"),
@@ -451,8 +451,8 @@ async fn a_service_gets_a_session_for_a_right_signature_of_now() {
         assert_eq!(chain, expected.then_some([9; 16]));
     }
     assert_eq!(chain_of(&KEY), [9; 16]);
-    // All sessions of the key have one chain. The chain is revoked here. A new secret of the key would also revoke the chain. After the revocation, a
-    // new session gets an issue time that is later than all issue times that the mark covers.
+    // All sessions of the key are in one chain. The chain is revoked here. A new secret of the key would also revoke the chain. After the revocation,
+    // a new session gets an issue time that is later than all issue times that the mark covers.
     let old = service.issue_signed(&permit, &ask("secret", now)).await.unwrap();
     let mark = Revoked::Chain(chain_of(&KEY));
     admin::revoke(&world.house.change_context(), &[mark], None, "a test").unwrap();
@@ -507,7 +507,7 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
     let goes_on: Vec<bool> =
         calls.iter_mut().map(|(.., visit, permit)| visit.may_go_on(permit).is_ok()).collect();
     assert_eq!(goes_on, [true, true, false, true, false]);
-    // If the user gets a role that permits more, the result of the call would differ, too. So the call may not go on.
+    // If the user gets a role that permits more, the result of the call would also differ. So the call must not continue.
     world.house.clock.advance_seconds(60);
     let mut visit = world.session(in_project, Methods::PASSWORD, None);
     let permit = visit.use_api(rule("get_project"), &About { project, ..About::default() }).unwrap();

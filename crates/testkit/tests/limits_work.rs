@@ -37,8 +37,8 @@ fn limit(service: ServiceId, n: usize, owner: LimitOwner) -> NewLimit {
     NewLimit { service, region: None, resource: format!("r{n}"), owner, value: 5, description: None }
 }
 
-/// The reads of three requests: for `n` limits of a project with `stored` limits, for `n` limits of its domain, and for `n` more registered limits.
-/// The store has `stored + n` registered limits.
+/// The numbers of reads of three requests. The first request creates `n` limits of a project that has `stored` limits, the second creates `n` limits
+/// of its domain, and the third creates `n` more registered limits. The store has `stored + n` registered limits.
 fn reads(model: LimitModel, stored: usize, n: usize) -> [u64; 3] {
     let world = World { facts: CountedFacts::new(), model };
     let ctx = world.ctx();

@@ -38,7 +38,7 @@ fn stands(house: &TestHouse, token: &str) -> bool {
 }
 
 /// Ann is in a group of a domain, and that group is in a group of another domain. The domain of the inner group is removed, and its records are swept
-/// in `steps` steps. Then Ann signs in. At last the outer group is removed, and all dependents are deleted.
+/// in `steps` steps. Then Ann signs in. Finally the outer group is removed, and all dependents are deleted.
 #[test]
 fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
     for steps in 0..4 {

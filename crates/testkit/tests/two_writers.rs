@@ -1,5 +1,5 @@
-//! Two servers change records at the same time, and the records depend on each other. No record outlives a record that it refers to, and no rule for
-//! the records is evaded.
+//! Two servers change records at the same time, and the records depend on each other. No record stays after a record that it refers to was deleted,
+//! and no rule for the records is broken.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -146,7 +146,7 @@ impl LeafIndex {
     }
 }
 
-/// Detects accidental damage, but not the changes of an attacker who can write the file.
+/// The checksum detects accidental damage, but not the changes of an attacker who can write the file.
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     KeyMaker::new(&MemoSeed(*MAGIC), "index").bytes(bytes).key().as_choice()
 }

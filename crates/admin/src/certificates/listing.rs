@@ -19,12 +19,13 @@ use std::sync::Arc;
 pub(super) struct Listing {
     /// The directory for relative paths.
     pub(super) base: PathBuf,
-    /// The names of the files, each once: sorted by bytes for a directory, and in the order of the lines for a list.
+    /// The names of the files, without duplicates. The names from a directory are sorted by bytes, and the names from a list are in the order of
+    /// the lines.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
-    /// The paths of the bundles of a directory that may have companion files (`.key`, `.ocsp`).
+    /// For a directory: the paths of the bundles that may have companion files (`.key`, `.ocsp`).
     with_companions: BTreeSet<PathBuf>,
-    /// Warnings about lines and files that are valid but probably not intended.
+    /// Warnings about lines and files that are valid, but that the operator probably did not intend.
     pub(super) warnings: Vec<BadCertificate>,
     usual: Arc<Policy>,
 }
@@ -90,8 +91,8 @@ impl Listing {
         Err(io::Error::other(listed(&bad)))
     }
 
-    /// Reads the place, even if lines of a crt-list are invalid. The result has the listing, and the invalid lines with their numbers. If a line can
-    /// be parsed, but its options cannot be applied, the listing contains its certificate with the default policy. So no server may use a listing
+    /// Reads the place, even if lines of a crt-list are invalid. The result contains the listing, and the invalid lines with their numbers. If a line
+    /// can be parsed, but its options cannot be applied, the listing contains its certificate with the default policy. So no server may use a listing
     /// that has invalid lines.
     ///
     /// # Errors
@@ -175,14 +176,14 @@ impl Listing {
         ))
     }
 
-    /// The warnings at this time, in nanoseconds since the epoch: about lines and files that are probably not intended, and about certificate
-    /// revocation lists.
+    /// The warnings at the time `now` (in nanoseconds since the epoch): warnings about lines and files that are probably not intended, and warnings
+    /// about certificate revocation lists.
     pub(super) fn warnings_at(&self, now: u64) -> Vec<BadCertificate> {
         [self.warnings.clone(), self.revocations_at(now)].concat()
     }
 
-    /// The problems of certificate revocation lists at this time, in nanoseconds since the epoch. A problem of a policy is reported once, for the
-    /// first line that has the policy.
+    /// The problems of certificate revocation lists at the time `now` (in nanoseconds since the epoch). A problem of a policy is reported once, for
+    /// the first line that has the policy.
     pub(super) fn revocations_at(&self, now: u64) -> Vec<BadCertificate> {
         let seconds = i64::try_from(now / super::NANOS).unwrap_or(i64::MAX);
         let mut policies: BTreeMap<&[u8; 32], (u32, &Policy)> = BTreeMap::new();

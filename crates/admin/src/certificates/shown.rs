@@ -1,5 +1,5 @@
 //! The certificates in the form in which commands show them. A server does not use a crt-list if one of its lines cannot be applied. But commands
-//! also show such a list, with its other lines.
+//! show the other lines of such a list nevertheless.
 
 use super::listing::Listing;
 use super::terms::CertificateTerms;
@@ -14,8 +14,8 @@ use std::sync::{Arc, PoisonError};
 pub type LinePolicy = (u32, Result<Arc<Policy>, String>);
 
 impl CertificatePlace {
-    /// The lines of a crt-list whose policy asks clients for certificates. Of lines with the same options, only the first line is returned. A
-    /// directory has no lines.
+    /// The lines of a crt-list that have a policy that asks clients for certificates. Of lines with the same options, only the first line is
+    /// returned. A directory has no lines.
     ///
     /// # Errors
     /// When the list cannot be read.

@@ -15,8 +15,8 @@ pub struct CertificateTerms {
 }
 
 impl CertificateTerms {
-    /// Settings with the given keys of TLS session tickets. If a bundle contains only a leaf, the issuers of the leaf are added from the directory
-    /// `issuers`.
+    /// Settings with the given keys of TLS session tickets. If a bundle contains only a leaf, the certificates of its issuers are added from the
+    /// directory `issuers`.
     ///
     /// # Errors
     /// When the TLS library refuses its own defaults, or the directory cannot be read.
@@ -34,7 +34,7 @@ impl CertificateTerms {
         Ok(CertificateTerms { tickets, usual, issuers: Arc::new(known), shared: None })
     }
 
-    /// Adds the files of a second directory: the certificates that all members of a fleet serve. They are not used together with a crt-list.
+    /// Adds the files of a second directory: the certificates that all members of a fleet serve. With a crt-list, the second directory is not used.
     #[must_use]
     pub fn with_shared(self, directory: Option<&Path>) -> Self {
         CertificateTerms { shared: directory.map(Path::to_owned), ..self }

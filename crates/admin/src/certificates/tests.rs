@@ -190,7 +190,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     assert_eq!(answers(&repaired, "back.example"), "a.pem");
     assert_ne!(epoch(&repaired, "back.example"), epoch(&repaired, "b.example"));
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
-    // At a start, no other certificate may answer for a file on a line with options.
+    // If a line has options, no other certificate may be sent in place of the certificate of this line, not even at a start.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
     assert!(why.contains("a.pem") && why.contains("the line of") && why.contains("(list:2)"), "{why}");
@@ -274,7 +274,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
     assert_eq!(start(&known).2, "0.pem");
     let trusted = read(IndexUse::Trusted).unwrap();
     assert_eq!(start(&trusted), (1, "0.pem".into(), "0.pem".into()), "it is asked later");
-    // An index with any bit flipped, or cut off at any length, is not used.
+    // If any bit of an index is flipped, or the index is cut off at any length, the index is not used.
     let good = std::fs::read(&index).unwrap();
     for at in (0..good.len()).step_by(7) {
         let mut bent = good.clone();
@@ -317,7 +317,7 @@ fn a_directory_has_the_certificates_of_the_fleet_too() {
     let terms = terms().with_shared(Some(&fleet.place));
     let files = CertificateFiles::new(CertificatePlace::Directory(own.place.clone()), digest(), terms);
     assert_eq!(files.directories(), [own.place.clone(), fleet.place.clone()].into());
-    // A connection with a server name that no certificate has is refused.
+    // If no certificate has the server name of a connection, the connection is refused.
     let rules = Rules { strict: true, ..Rules::default() };
     let first = files.look(rules, None, LATE).unwrap();
     assert_eq!((first.certificates.count(), first.bad.len()), (3, 0), "{:?}", first.bad);

@@ -45,7 +45,7 @@ pub struct DatastoreDetails {
     pub profile: DatastoreProfile,
     /// The directory at which a file system must be mounted before the datastore is served.
     pub mount_point: Option<String>,
-    /// The used and the free space of the file system or the quota; an error text if they are unknown.
+    /// The used and the free space of the file system or of the quota; an error text if they are unknown.
     pub usage: Result<Usage, String>,
 }
 
@@ -97,12 +97,12 @@ pub fn show_datastore(ctx: &ChangeContext<'_>, name: &DatastoreName) -> Result<D
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// If a path shares files with one of these datastores, returns an error text with the name of the datastore.
+/// If a path overlaps with the path of one of these datastores, returns an error text with the name of the datastore.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
 ) -> Option<String> {
-    // The paths are also compared with their links resolved, because a link can lead from one path to another.
+    // Each path is compared both as written and with all links in it resolved, because a link can lead from one path to another.
     let spellings = |path: &Path| [path.to_owned(), real_path(path)];
     let paths = spellings(path);
     let overlaps = |root: &PathBuf| paths.iter().any(|path| path.starts_with(root) || root.starts_with(path));

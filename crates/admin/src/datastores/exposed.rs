@@ -42,9 +42,9 @@ pub fn roots_in_file(text: &[u8]) -> Vec<(DatastoreName, String)> {
 /// How long the check waits for the file system of a datastore.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The datastores that share files with a reserved path. Existing content is compared in the same way as when it is served: by device and inode, and
-/// by the paths within its file system. Content that cannot be opened is compared by its path. A datastore whose file system does not answer is left
-/// out: its content cannot be read now, and is compared again when it is opened.
+/// The datastores that share files with a reserved path. Existing content is compared by device and inode, and by the paths within its file system.
+/// The server compares content in the same way when it opens the content to serve it. Content that cannot be opened is compared by its path. If the
+/// file system of a datastore does not answer, the datastore is left out: its content cannot be read now, and is compared later, when it is opened.
 pub fn exposed(roots: impl IntoIterator<Item = (DatastoreName, String)>, reserved: Reserved) -> Vec<Exposed> {
     let reserved = Arc::new(ReservedPaths::new(reserved));
     let found = |(name, root): (DatastoreName, String)| {

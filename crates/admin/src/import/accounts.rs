@@ -123,7 +123,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         Ok(())
     }
 
-    /// If an existing domain has no description, the comment of its realm becomes the description. Returns whether the domain changed.
+    /// If an existing domain has no description, the comment of its realm becomes the description. Returns whether this changed the domain.
     fn describe(&mut self, id: &DomainId, comment: Option<&String>) -> Result<bool, Error> {
         let before = self.view.get::<Domain>(id)?.ok_or_else(|| dangling("domain", id))?;
         let Some(comment) = comment.filter(|_| before.description.is_none()) else { return Ok(false) };
@@ -167,7 +167,7 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
         const KIND: &str = "roles";
         let acl = &self.files.acl;
         let others = self.other_user()?;
-        // A line that cannot be read may take rights away that another line gives. So if a user, token or group has such a line, only roles that take
+        // A line that cannot be read may take away rights that another line gives. So if a user, token or group has such a line, only roles that take
         // rights away are imported for this user, token or group.
         let unread: BTreeSet<&Ugid> = acl.broken.keys().map(|(_, ugid)| ugid).collect();
         for ((path, ugid), roles) in &acl.entries {
@@ -258,9 +258,9 @@ impl<'c, 'v, 's> Import<'c, 'v, 's> {
     }
 
     /// Why the import gives no password to a user who has no password here: all sessions of the user were revoked on this server, or an earlier
-    /// import gave the user a password and the password was removed later. `None` if neither happened. No option of the import overrides this reason.
-    /// The mark of such a revocation is purged later. So the password is added to the list of imports: after the purge, later imports leave the
-    /// password out because it is in this list.
+    /// import gave the user a password and the password was removed later. `None` if neither happened. If one of them happened, no option can make
+    /// the import give a password to the user. The mark of such a revocation is purged later. So the password is added to the list of imports: after
+    /// the purge, later imports leave the password out because it is in this list.
     fn taken_away(&mut self, userid: &Userid, id: &UserId) -> Result<Option<String>, Error> {
         if self.view.get::<Revocation>(&Revoked::User(*id))?.is_some() {
             if self.passwords.has(userid) {
@@ -534,7 +534,7 @@ fn at_line(file: FileName, error: &LineError) -> String {
     format!("{file}, line {}: {}", error.line, error.reason)
 }
 
-/// The result for a line whose record has no readable name.
+/// The result for a line with a record that has no readable name.
 fn in_line(kind: &'static str, file: FileName, error: &LineError) -> Imported {
     Imported::left(kind, format!("in line {} of {file}", error.line), at_line(file, error))
 }

@@ -29,7 +29,7 @@ pub(super) fn would_return(ctx: &ChangeContext<'_>, copy: &ProxmoxFiles, terms: 
         Err(why) => return format!("the differences cannot be listed: {why}"),
     };
     if more.is_empty() {
-        return "this copy, however, has no user, password, token, role or datastore that gives more than the files of this server".to_owned();
+        return "however, the users, passwords, tokens, roles and datastores of this copy give no right that the followed files of this server do not give".to_owned();
     }
     let shown: Vec<&str> = more.iter().take(NAMED_MAX).map(String::as_str).collect();
     let rest = match more.len().saturating_sub(NAMED_MAX) {
@@ -44,7 +44,7 @@ fn all_differences(
     copy: &ProxmoxFiles,
     terms: ProxmoxTerms,
 ) -> Result<Vec<String>, Error> {
-    // Second factors of the followed files do not matter here.
+    // This comparison does not depend on the second factors in the followed files.
     let here = ProxmoxFiles::read(ctx.files, ProxmoxTerms { without_second_factor: true, ..terms })?;
     let mut more = accounts(&here, copy);
     more.extend(ctx.facts.read(|view| passwords(view, copy, terms))??);

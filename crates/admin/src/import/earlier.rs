@@ -1,7 +1,7 @@
-//! The list of imports: the names of the records that imports added to this store, and of the records of their sources that imports found in this
-//! store already. If a record in the list is no longer in the store, it was removed or revoked. An import from Proxmox Backup Server does not add it
-//! again, and an import from Keystone adds it again only with `--restore-deleted`. The list is part of the facts: it is committed together with the
-//! records that it lists, and a backup or dump contains it.
+//! The list of imports: the names of the records that imports added to this store, and the names of the records of a source that this store already
+//! had at the time of an import. If a record in the list is no longer in the store, it was removed or revoked. An import from Proxmox Backup Server
+//! does not add it again, and an import from Keystone adds it again only with `--restore-deleted`. The list is part of the facts: it is committed
+//! together with the records that it lists, and a backup or dump contains it.
 
 use super::Imported;
 use crate::error::Error;
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The kinds of records that are listed because of their result ([`is_listed`]). Datastores are listed by `stores.rs`.
 const LISTED: [&str; 5] = ["user", "token", "password", "roles", "realm"];
 
-/// The value in the list for a record that was imported completely. The record may have been removed since.
+/// The value in the list for a record that was imported completely. Later, the record may have been removed.
 pub(crate) const WHOLE: &str = "{}";
-/// The value in the list for a datastore whose import has begun. The section of the datastore is possibly not yet in `datastore.cfg`. So if the
-/// datastore does not exist, the next import adds it.
+/// The value in the list for a datastore, after the import of the datastore has begun. The section of the datastore is possibly not yet in
+/// `datastore.cfg`. So if the datastore does not exist, the next import adds it.
 const BEGUN: &str = "{\"begun\":true}";
 
 /// How far the import of a record got.
@@ -38,7 +38,7 @@ impl<'f> Earlier<'f> {
     pub(super) fn read(view: &View<'_>, of_file: &'f BTreeSet<String>) -> Result<Self, SourceError> {
         let stage = |text: &str| if text == BEGUN { Stage::Begun } else { Stage::Whole };
         let mut stored = BTreeMap::new();
-        // The records of a cloud, of which there may be millions, are not read.
+        // There may be millions of records of a cloud, so these records are not read.
         for kind in LISTED.into_iter().chain(["datastore"]) {
             let of_kind = ExtraKey { kind: ResourceKind::Imported, id: format!("{kind} ").into_bytes() };
             let rows = view.list::<Extra>(&of_kind.bytes())?.into_iter();
@@ -115,8 +115,8 @@ pub(super) fn is_listed(item: &Imported) -> bool {
     is_here && LISTED.contains(&item.kind)
 }
 
-/// The names of the records that imports added to this store, and of the records of their sources that imports found in this store already. Each name
-/// has the kind of the record in front.
+/// The names of the records that imports added to this store, and the names of the records of a source that this store already had at the time of an
+/// import. Each name has the kind of the record in front.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -6,7 +6,7 @@ use super::{Imported, NEEDS_FACTOR, removed};
 use enfilade_facts::vocabulary::{Authid, Userid};
 use std::collections::BTreeMap;
 
-/// The realm whose passwords are in `shadow.json`.
+/// The realm of the users with passwords in `shadow.json`.
 const REALM_OF_SHADOW: &str = "pbs";
 
 const NO_SUCH_USER: &str = "user.cfg has no such user";
@@ -48,7 +48,7 @@ impl<'f> Passwords<'f> {
         Ok(hash)
     }
 
-    /// Checks that the user may log in with the password alone. Otherwise returns the reason why not.
+    /// Checks that the user may log in with the password alone. If not, returns the reason.
     pub(super) fn alone(&self, user: &Userid) -> Result<(), String> {
         match self.files.factors.get(user) {
             Some(kinds) if !self.terms.without_second_factor => {
@@ -84,7 +84,7 @@ impl<'f> Passwords<'f> {
         user.realm().as_str() == REALM_OF_SHADOW && known.is_some_and(|known| known.contains_key(user.name()))
     }
 
-    /// A result for each entry of `shadow.json` whose user is not in `user.cfg`.
+    /// A result for each entry of `shadow.json` for a user who is not in `user.cfg`.
     pub(super) fn of_nobody(&self) -> Vec<Imported> {
         let names = self.files.passwords.iter().flatten().map(|(name, _)| name);
         let nobody =
@@ -95,7 +95,7 @@ impl<'f> Passwords<'f> {
         nobody.map(|name| Imported::left("password", name, NO_SUCH_USER)).collect()
     }
 
-    /// A result for each user with a second factor, because second factors are not imported. `report` has the results for passwords.
+    /// A result for each user with a second factor, because second factors are not imported. `report` contains the results for passwords.
     pub(super) fn second_factors(&self, report: &[Imported]) -> Vec<Imported> {
         let has_one = |user: &Userid| {
             let name = user.to_string();

@@ -38,16 +38,18 @@ const OTHERS: [(&str, &str); 14] = [
 ];
 
 /// Imports realms, users with their passwords, tokens with their hashes, roles and datastores from the files in a directory. Existing records do not
-/// change, with two exceptions: an existing user without a password gets the password in `shadow.json`, if the user is certainly the same as in the
-/// source; and if the server follows the files, an existing realm without a description gets the comment of the source. A user with a second factor
-/// gets a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if
-/// they could give rights that they do not give in the source: to a user or token that is possibly not the same as in the source, on a datastore that
-/// is possibly not the same as in the source, or on users and datastores that are only on this server.
+/// change, with two exceptions. An existing user without a password gets the password in `shadow.json`, if the user is certainly the same as in the
+/// source. If the server follows the files, an existing realm without a description gets the comment of the source. A user with a second factor gets
+/// a password only if `terms.without_second_factor` is set. A datastore that may be a live chunk store becomes read-only. Roles are left out if they
+/// could give rights that they do not give in the source. Such roles are: roles of a user or token that is possibly not the same as in the source,
+/// roles on a datastore that is possibly not the same as in the source, and roles that would also give rights on users or datastores that are only on
+/// this server.
 ///
 /// # Errors
 /// When a file cannot be read, the facts cannot be changed, or this server already uses a `user.cfg` or `acl.cfg` from another directory. Accounts
-/// and roles are imported in one change: after an error in this change, nothing was imported. The datastores are imported after that. If this step
-/// fails, the error says that everything else was imported, and whether the datastores are in `datastore.cfg`. The next import completes the step.
+/// and roles are imported in one change: after an error in this change, nothing was imported. The datastores are imported in a second step. If the
+/// second step fails, the error says that everything else was imported, and whether the datastores are in `datastore.cfg`. The next import completes
+/// the second step.
 pub fn import_proxmox(
     ctx: &ChangeContext<'_>,
     files: &ProxmoxFiles,

@@ -78,7 +78,8 @@ impl Stores {
         Ok(stores)
     }
 
-    /// The names for the list of imports: of the datastores that this import adds, and of the datastores of the source that this server already has.
+    /// The names for the list of imports: the names of the datastores that this import adds, and the names of the datastores of the source that this
+    /// server already has.
     pub(super) fn names(&self) -> impl Iterator<Item = (String, Stage)> {
         let new = self.imported.iter().map(|name| (name, Stage::Begun));
         new.chain(self.known.iter().map(|name| (name, Stage::Whole)))
@@ -128,8 +129,8 @@ impl Stores {
         Ok(Some(at))
     }
 
-    /// The error if the import of the datastores failed after the accounts were imported. `datastore.cfg` shows whether the datastores were imported
-    /// nevertheless, because an error can also occur after the file was written.
+    /// The error if the import of the datastores failed after the accounts were imported. An error can also occur after the file was written. So
+    /// this function reads `datastore.cfg`, which shows whether the datastores were imported nevertheless.
     fn unfinished(&self, ctx: &ChangeContext<'_>, why: &Error) -> Error {
         let names = some(&self.imported);
         let unfinished = match self.are_in_file(ctx) {
@@ -207,7 +208,7 @@ pub(super) fn some(names: impl IntoIterator<Item: Display>) -> String {
     }
 }
 
-/// Why the imported datastore is read-only; `None` if its directory is certainly no chunk store.
+/// Why the imported datastore is read-only; `None` if its directory is certainly not a chunk store.
 fn why_read_only(root: &str) -> Option<String> {
     match is_chunk_store(Path::new(root)) {
         Ok(false) => None,

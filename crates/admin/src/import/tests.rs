@@ -1,4 +1,4 @@
-//! Imports that fail half-way, and the imports after them.
+//! Imports that fail after some of their changes, and the imports after them.
 
 use super::*;
 use crate::bootstrap::ensure_local_realm;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const NOW: Clocks = Clocks { unix_seconds: 1_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 
-/// A store that accepts a few more changes and then refuses all others.
+/// A store that accepts a few more changes, and then refuses all further changes.
 struct Refusing {
     facts: Memory,
     left: AtomicUsize,
@@ -238,7 +238,8 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
     assert!(why.contains("the differences cannot be listed: `") && why.contains("token.shadow"), "{why}");
 }
 
-/// An import of the copy would give a password only to a user who has no password here, and whose password was never removed or revoked here.
+/// An import of the copy would give a password to a user only if the user has no password here, and no password of the user was ever removed or
+/// revoked here.
 #[test]
 fn passwords_that_another_copy_of_followed_files_would_bring_back_are_named() {
     let world = World::new("passwords");

@@ -39,8 +39,8 @@ fn missing(id: &AccessRuleId) -> Error {
     Error::Missing { what: "access rule", name: id.to_string(), hint }
 }
 
-/// Returns the access rules for a new application credential, each once. Rules that the owner does not have yet are added to the change. The change
-/// is committed only if the returned rules that existed before still exist.
+/// Returns the access rules for a new application credential, each once. Rules that the owner does not have yet are added to the change. If a
+/// returned rule existed before this call, the change is committed only if the rule still exists.
 pub(super) fn rules_for(
     view: &View<'_>,
     change: &mut Change,

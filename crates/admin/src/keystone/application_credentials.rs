@@ -34,7 +34,7 @@ pub struct NewApplicationCredential {
     pub unrestricted: bool,
     /// The access rules of the credential. A credential without rules is valid for all requests.
     pub rules: Vec<WantedRule>,
-    /// When the credential expires, in microseconds since the epoch; 0 is never. The server rounds the time down to a full second.
+    /// When the credential expires, in microseconds since the epoch; 0 means never. The server rounds the time down to a full second.
     pub expires_micros: i64,
     /// The creator: another application credential, if a session of that credential creates the new credential. Otherwise `None`. The new credential
     /// is limited to the rights of the creator, and is deleted together with the creator.
@@ -57,8 +57,7 @@ pub struct ApplicationCredential {
 }
 
 impl ApplicationCredential {
-    /// The fraction of a second, in microseconds, of the expiry that was given at the creation of the credential. 0 if the credential got another
-    /// expiry later.
+    /// The fraction of a second (in microseconds) in the expiry that the creator of the credential chose. 0 if the expiry was changed later.
     pub fn expires_micros(&self) -> i64 {
         let given = self.delegation.expires_micros.unwrap_or(0);
         let is_of_second = given.div_euclid(MICROS_PER_SECOND) == self.credential.expires;
@@ -135,8 +134,8 @@ pub fn create_application_credential(
     Ok((made, generated, at))
 }
 
-/// Checks that the user and the project of a new application credential and their domains are enabled. Otherwise every login with the credential
-/// would be refused.
+/// Checks that the user and the project of a new application credential are enabled, and that their domains are enabled. Otherwise every login with
+/// the credential would be refused.
 ///
 /// # Errors
 /// When the user, the project or a domain is disabled (the error contains the command that enables it), a record does not exist, or the facts cannot

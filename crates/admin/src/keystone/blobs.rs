@@ -11,7 +11,7 @@ use enfilade_identity::Passcode;
 /// The maximum size of a blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
 
-/// A random id for a credential of any type but `ec2`.
+/// A random id for a credential of any type except `ec2`.
 ///
 /// # Errors
 /// When the kernel gives no random bytes.
@@ -58,12 +58,13 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Adds the end of all sessions of an EC2 key to a change that removes or replaces the key.
+/// For a change that removes or replaces an EC2 key: adds to the change that all sessions of the key end.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
 
-/// Replaces a credential. If the EC2 key changes, its sessions end. If the blob changes, the record of the last used passcode is deleted.
+/// Replaces a credential. If this changes an EC2 key, the sessions of the key end. If the blob changes, the record of the last used passcode is
+/// deleted.
 ///
 /// # Errors
 /// When the credential has changed since it was read, or the facts cannot be changed.

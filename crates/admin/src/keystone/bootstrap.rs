@@ -1,4 +1,4 @@
-//! Creates the first facts that an OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay, with two exceptions: the
+//! Creates the facts that a new OpenStack cloud needs, as `keystone-manage bootstrap` does. Existing records stay, with two exceptions: the
 //! administrator gets the new password, and an endpoint of the service gets the new URL.
 
 use super::catalog::check_url;
@@ -34,7 +34,7 @@ pub struct Bootstrap {
     pub service: String,
     /// The region of the identity service.
     pub region: Option<String>,
-    /// The URLs of the service, each for an interface.
+    /// The URLs of the service, each with its interface.
     pub urls: Vec<(Interface, String)>,
 }
 
@@ -54,8 +54,8 @@ impl Bootstrap {
         self.urls.iter().try_for_each(|(_, url)| check_url(url))
     }
 
-    /// Checks that the administrator will be able to log in: the user does not exist yet, or is enabled and has not expired, and the domain of the
-    /// user is not disabled.
+    /// Checks that the administrator will be able to log in. If the domain of the user exists, it must be enabled. If the user exists, the user must
+    /// be enabled and not expired.
     ///
     /// # Errors
     /// When the user will not be able to log in, or the facts cannot be read.

@@ -70,8 +70,8 @@ impl StoredResource for Endpoint {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
-        // A change that sets a policy or filter for the endpoint also expects the endpoint's record. So if such a change is made at the same time as
-        // this deletion, the two changes conflict.
+        // A change that sets a policy or filter for the endpoint also expects that the endpoint's record is unchanged. So if such a change is made at
+        // the same time as this deletion, the two changes conflict.
         claim(view, change, id, self)?;
         change.delete::<Endpoint>(id);
         forget_selected(view, change, Selected::Endpoint(*id))?;

@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId};
 use enfilade_facts::{Change, View};
 
 /// Checks that a session of the application credential `by` may create a record with these roles on this project. Returns the expiry of the record,
-/// in seconds since the epoch; 0 is never. The change is committed only if that credential has not changed.
+/// in seconds since the epoch; 0 means never. The change is committed only if that credential has not changed.
 pub(crate) fn end_within(
     view: &View<'_>,
     change: &mut Change,
@@ -34,13 +34,13 @@ pub(crate) fn end_within(
         return Err(Error::Refused(why));
     }
     change.expect_same(&by, &delegation);
-    // The earlier of the two expiries; 0 is never.
+    // The earlier of the two expiries; 0 means never.
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
 }
 
-/// Reads the application credential `by`, whose session creates a record. The change is committed only if the credential has not changed. The
-/// credential is refused while its old secret is still valid. Otherwise a session of the old secret could create a record that stays valid after the
-/// old secret ends.
+/// Reads the application credential `by`. A session of this credential creates a record. The change is committed only if the credential has not
+/// changed. The credential is refused while its old secret is still valid. Otherwise a session of the old secret could create a record that stays
+/// valid after the old secret ends.
 ///
 /// # Errors
 /// When the application credential no longer exists, or its old secret is still valid.

@@ -30,7 +30,7 @@ pub struct Subject {
     pub user: Named<UserId>,
     /// The domain of the user.
     pub domain: Named<DomainId>,
-    /// When the user's password expires, in seconds since the epoch; 0 is never.
+    /// When the user's password expires, in seconds since the epoch; 0 means never.
     pub password_until: i64,
 }
 
@@ -190,7 +190,7 @@ impl Indexed for Catalog {
         view: &View<'_>,
         written: &BTreeSet<(Table, Vec<u8>)>,
     ) -> Result<(), SourceError> {
-        // One update is enough for all written keys. Changed filters only set one flag, and a change of any other table builds the whole catalog
+        // One call of `update` is enough for all written keys. If only filters changed, this call sets a flag. Otherwise it builds the whole catalog
         // again.
         let of_catalog = written.iter().find(|(table, _)| *table != Table::EndpointFilters);
         of_catalog.or(written.first()).map_or(Ok(()), |(table, key)| self.update(view, *table, key))
@@ -209,7 +209,7 @@ fn catalog_in(view: &View<'_>, index: &Index<Catalog>, scope: &Scope) -> Result<
 /// Describes a session. Returns the description, the catalog, and the revision of both.
 ///
 /// # Errors
-/// When the facts cannot be read, or a record of the session was deleted meanwhile.
+/// When the facts cannot be read, or a record to which the session refers was deleted meanwhile.
 pub fn describe(
     source: &dyn Source,
     session: &Session,

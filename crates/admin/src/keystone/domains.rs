@@ -1,4 +1,4 @@
-//! Domains: a domain's name is the realm of its users and groups.
+//! Domains. The name of a domain is the realm of its users and groups.
 
 use super::federation::forget_providers_of;
 use super::resource::{Saving, StoredResource, put_and_end};
@@ -30,7 +30,7 @@ impl StoredResource for Domain {
         put_and_end(change, id, before, self);
     }
 
-    /// Only a disabled domain is deleted. Everything in the domain is inaccessible at once, and is deleted in the background.
+    /// Only a disabled domain is deleted. Everything in the domain is inaccessible immediately, and is deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<(), Error> {
         if self.enabled {
             let why = "Cannot delete a domain that is enabled, please disable it first.";
@@ -81,7 +81,7 @@ pub fn add_domain(
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
-        // Possibly a domain with this id was deleted, and its contents are still being deleted in the background.
+        // If a domain with this id was deleted, its contents are possibly still being deleted in the background.
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
@@ -95,7 +95,7 @@ pub fn add_domain(
     })
 }
 
-/// Enables or disables a domain. If a disabled domain is enabled, sessions of its users that were issued before the domain was disabled stay invalid.
+/// Enables or disables a domain. Sessions that ended when the domain was disabled stay invalid after the domain is enabled again.
 ///
 /// # Errors
 /// When the domain does not exist, or the facts cannot be changed.

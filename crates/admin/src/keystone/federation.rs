@@ -94,7 +94,8 @@ fn forget_provider(
     id: &IdentityProviderId,
     row: &IdentityProvider,
 ) -> Result<(), Error> {
-    // If a protocol of the provider is created at the same time, that change claims the provider, too, so the changes conflict.
+    // A change that creates a protocol of the provider also claims the provider. So if such a change and this deletion are made at the same time,
+    // they conflict.
     claim(view, change, id, row)?;
     for (key, _) in view.list::<Protocol>(&ProtocolKey::of(id))? {
         change.delete::<Protocol>(&key);
@@ -252,7 +253,7 @@ pub(super) fn check_service_provider(id: &ServiceProviderId, row: &ServiceProvid
     }
 }
 
-/// Checks that a URL has a scheme, a colon and a further text, is at most [`URL_CHARS_MAX`] characters long, and contains no control characters.
+/// Checks that a URL has a scheme, a colon and further text, is at most [`URL_CHARS_MAX`] characters long, and contains no control characters.
 fn check_url(name: &str, url: &str) -> Result<(), Error> {
     let is_scheme = |text: &str| {
         !text.is_empty() && text.chars().all(|one| one.is_ascii_alphanumeric() || "+.-".contains(one))

@@ -131,7 +131,7 @@ fn grantee_and_scope(view: &View<'_>, who: &Target, on: &On) -> Result<(Grantee,
     Ok((who, scope))
 }
 
-/// Assigns a role. It is no error if the role is already assigned.
+/// Assigns a role. If the role is already assigned, this is not an error.
 ///
 /// # Errors
 /// When the user, group, scope or role does not exist, the role and the project are in different domains, or the facts cannot be changed.

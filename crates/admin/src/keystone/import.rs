@@ -49,9 +49,9 @@ const AT_ONCE: usize = 200;
 /// The options of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CloudTerms {
-    /// Report what would be imported, and change nothing.
+    /// Whether the import changes nothing, and only reports what it would import.
     pub pretend: bool,
-    /// Import records again that an earlier import added and that were deleted, removed or revoked here since.
+    /// Whether to import a record again if an earlier import added the record, and the record was later deleted, removed or revoked here.
     pub restore_deleted: bool,
 }
 
@@ -266,14 +266,14 @@ impl Taking<'_, '_> {
         Ok(self.made.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
     }
 
-    /// Adds a record. If the record exists in this store, it is left out. If an earlier import added the record, and the record was deleted here
-    /// since, it is left out, too, unless this import restores deleted records.
+    /// Adds a record. If the record exists in this store, it is left out. The record is also left out if an earlier import added it, and it was later
+    /// deleted here, unless this import restores deleted records.
     fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
         let left = self.once::<R>(key)?;
         if left.is_ok() {
             self.put_new(key, row);
             let in_list = key_of_record::<R>(key);
-            // Possibly another import adds the record before this change is committed, and then the record is deleted. In this case, the list of
+            // Before this change is committed, another import may add the record, and the record may then be deleted. In this case, the list of
             // imports differs, and this change is built again.
             let listed = self.view.get::<Extra>(&in_list)?;
             self.change.expect_unchanged(&in_list, listed.as_ref());

@@ -1,4 +1,5 @@
-//! Deletes the records that depended on a deleted record, in the background and in small commits. The deleted record itself is inaccessible at once.
+//! Deletes the records that depended on a deleted record, in the background and in small commits. The deleted record itself is inaccessible
+//! immediately.
 
 use super::delegations::forget;
 use super::endpoint_filters::{take_filters_of, take_selected};
@@ -21,7 +22,7 @@ use std::ops::ControlFlow;
 /// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
 const AT_ONCE: usize = 256;
 
-/// About how many assignments [`sweep_role`] reads in one view.
+/// The approximate number of assignments that [`sweep_role`] reads in one view.
 const LOOKED_THROUGH: usize = 20_000;
 
 /// Deletes some dependents of one deleted record. Returns `false` if no dependents were left. After `true`, more dependents are possibly left.

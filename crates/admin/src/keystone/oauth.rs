@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 const REQUEST_SECONDS: i64 = 8 * 3600;
 /// How long an access token lasts, in seconds (Keystone's default).
 const ACCESS_SECONDS: i64 = 24 * 3600;
-/// About how many tokens of a deleted consumer one change deletes. Further tokens are deleted in the background.
+/// The approximate number of tokens of a deleted consumer that one change deletes. Further tokens are deleted in the background.
 const AT_ONCE: usize = 256;
 
 impl StoredResource for Consumer {
@@ -215,7 +215,7 @@ pub fn access_tokens_of(view: &View<'_>, user: &UserId) -> Result<Vec<(AccessTok
     Ok(rows)
 }
 
-/// Deletes an access token of a user. Its sessions are refused from the next request on.
+/// Deletes an access token of a user. Sessions of the access token are refused from the next request on.
 ///
 /// # Errors
 /// When the user has no such access token, or the facts cannot be changed.
@@ -240,8 +240,8 @@ pub(super) fn ways_to(id: &AccessTokenId, row: &AccessToken) -> [ReverseKey; 3] 
     ]
 }
 
-/// Adds the deletion of an access token to a change, without a mark. Even without a mark, sessions of the access token are refused from then on,
-/// because the record does not exist any more and its id is never used again.
+/// Adds the deletion of an access token to a change, without a revocation mark. Even without a mark, sessions of the access token are refused from
+/// then on, because the record does not exist any more and its id is never used again.
 fn forget_access_token(view: &View<'_>, change: &mut Change, id: &AccessTokenId) -> Result<(), Error> {
     if let Some(row) = view.get::<AccessToken>(id)? {
         change.delete::<AccessToken>(id);

@@ -23,7 +23,8 @@ impl StoredResource for Policy {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
-        // If the policy is set for a target at the same time, that change claims the policy, too, so the changes conflict.
+        // A change that sets the policy for a target also claims the policy. So if such a change and this deletion are made at the same time, they
+        // conflict.
         claim(view, change, id, self)?;
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)
@@ -54,7 +55,8 @@ pub(super) fn forget_associations(
     Ok(())
 }
 
-/// If `is_so` is true, makes `policy` the only policy of a target. Otherwise removes the policy of the target, if it is `policy`.
+/// If `is_so` is true, makes `policy` the only policy of a target. If `is_so` is false, and the policy of the target is `policy`, removes this policy
+/// from the target.
 ///
 /// # Errors
 /// When the policy or a part of the target does not exist, or the facts cannot be changed.

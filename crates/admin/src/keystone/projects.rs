@@ -51,8 +51,8 @@ impl StoredResource for Project {
         put_and_end(change, id, before, self);
     }
 
-    /// A project with other projects in it is not deleted. The sessions for a deleted project end at once; the roles on the project, and everything
-    /// that is bound to the project, are deleted in the background.
+    /// A project with other projects in it is not deleted. The sessions for a deleted project end immediately; the roles on the project, and
+    /// everything that is bound to the project, are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
         if !children_of(view, id)?.is_empty() {
             let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
@@ -100,7 +100,7 @@ pub(super) fn check_tags(tags: &[String]) -> Result<(), Error> {
     }
 }
 
-/// The projects directly in a project.
+/// The projects that are directly in a project.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -227,7 +227,7 @@ fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
     {
         return Ok(id);
     }
-    // A name may contain `@`. So if the text is no NAME@DOMAIN of an existing project, the whole text is looked up as a name.
+    // A name may contain `@`. So if the text is not the NAME@DOMAIN of an existing project, the whole text is looked up as a name.
     let mut no_domain = None;
     if let Ok(NameInDomain { name, domain }) = text.parse() {
         match domain_id(view, &domain) {
@@ -271,7 +271,7 @@ pub fn name_of_project(source: &dyn Source, id: &ProjectId) -> Result<String, Er
     source.read(|view| full_name(view, id))?
 }
 
-/// As [`name_of_project`], for a view.
+/// Like [`name_of_project`], but reads from a view.
 pub(crate) fn full_name(view: &View<'_>, id: &ProjectId) -> Result<String, Error> {
     let Some(row) = view.get::<Project>(id)? else { return Ok(id.to_string()) };
     let domain = view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?;

@@ -68,7 +68,7 @@ pub(super) fn claim_service(view: &View<'_>, change: &mut Change, id: &ServiceId
     claim(view, change, id, &row)
 }
 
-/// As [`claim_service`], for a region. The region may also be created by the same change.
+/// Like [`claim_service`], but for a region. The region may also be created by the same change.
 pub(super) fn claim_region(view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
     match view.get::<Region>(id)? {
         Some(row) => claim(view, change, id, &row),
@@ -133,8 +133,8 @@ pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
         change.expect_unchanged(id, before).put(id, self);
     }
 
-    /// Adds the deletion of the record to the change, with everything that depends on it. If many records depend on it, some of them are deleted
-    /// later, in the background.
+    /// Adds the deletion of the record, and of everything that depends on it, to the change. If many other records depend on the record, some of them
+    /// are deleted later, in the background.
     ///
     /// # Errors
     /// When the state of the record does not allow the deletion, or the facts cannot be read.
@@ -153,7 +153,7 @@ pub fn save<R: StoredResource>(
     save_with(ctx, id, build, &|_, _| Ok(()))
 }
 
-/// As [`save`], but before the record is saved, `first` adds other records to the same change.
+/// Like [`save`], but before the record is saved, `first` adds other records to the same change.
 pub(super) fn save_with<R: StoredResource>(
     ctx: &ChangeContext<'_>,
     id: &RecordId<R::Key>,

@@ -60,8 +60,8 @@ const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
 /// `expired_seconds` ago, so that services can no longer validate these tokens. The purge relies only on time that has certainly passed ([`Passed`]).
-/// So even while the wall clock is ahead, the purge deletes no mark that is still needed. Once the mark of a token may be deleted, the token counts
-/// as expired, even if the clock is set back.
+/// So even while the wall clock is ahead of the real time, the purge deletes no mark that is still needed. Once the mark of a token may be deleted,
+/// the token counts as expired, even if the clock is set back.
 ///
 /// The purge reads marks in the order of their ends, and stops at the first mark that is still needed. Only the first purge of a store reads all
 /// marks.
@@ -114,8 +114,8 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Indexes all marks by their ends, also the marks that were set before format 4. Records that all marks are indexed, so that later purges skip this
-/// step.
+/// Indexes all marks by their ends, including the marks that were set before format 4. Records that all marks are indexed, so that later purges skip
+/// this step.
 fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());

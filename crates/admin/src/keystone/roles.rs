@@ -34,7 +34,8 @@ impl StoredResource for NamedRole {
             && self.name == NEVER_IMPLIED
             && before.name != NEVER_IMPLIED
         {
-            // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
+            // A change that makes another role imply this role also claims this role. So if such a change and this change of the name are made at
+            // the same time, they conflict.
             claim(at.view, at.change, at.id, before)?;
             let roles = at.view.list::<NamedRole>(&[])?;
             if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
@@ -53,7 +54,8 @@ impl StoredResource for NamedRole {
 
     /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
-        // If another role is changed to imply this role at the same time, that change claims this role, too, so the changes conflict.
+        // A change that makes another role imply this role also claims this role. So if such a change and this deletion are made at the same time,
+        // they conflict.
         claim(view, change, id, self)?;
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));
@@ -69,7 +71,8 @@ impl StoredResource for NamedRole {
     }
 }
 
-/// The name of the role that no role may imply, as by default in Keystone. Otherwise every user with the implying role would be an administrator.
+/// The name of the role that no other role may imply, as by default in Keystone. If another role implied this role, every user with the other role
+/// would be an administrator.
 const NEVER_IMPLIED: &str = "admin";
 
 /// Checks that a role may imply another role. As in Keystone, a role may not imply [`NEVER_IMPLIED`] or itself, and a role without a domain may not

@@ -22,13 +22,13 @@ pub struct NewTrust {
     pub roles: Vec<String>,
     /// Whether services see the trustor as the user of a session.
     pub impersonation: bool,
-    /// When the trust expires, in seconds since the epoch; 0 is never.
+    /// When the trust expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// How many sessions may be created with the trust; `None` for any number.
     pub uses: Option<u32>,
     /// How many times the trust may be delegated again.
     pub redelegations: u8,
-    /// The parent trust, if a session of the parent trust creates the new trust, so that the new trust redelegates the parent trust.
+    /// The trust that the new trust redelegates, if a session of that trust creates the new trust.
     pub parent: Option<TrustId>,
     /// The application credential, if a session of an application credential creates the trust. The trust is limited to the rights of that
     /// credential, and is deleted together with it.
@@ -90,7 +90,7 @@ pub fn create_trust(ctx: &ChangeContext<'_>, new: &NewTrust) -> Result<(TrustId,
     Ok((id, trust, at))
 }
 
-/// Checks how often a trust may be used and delegated again.
+/// Checks how many times a trust may be used, and how many times it may be delegated again.
 pub(super) fn check_uses(trust: &Trust) -> Result<(), Error> {
     let is_onward = trust.redelegations > 0 || trust.parent.is_some();
     if trust.redelegations > REDELEGATIONS_MAX || trust.uses.is_some() && is_onward {

@@ -65,8 +65,8 @@ fn unless_used(
             "the registered limit {id} cannot be changed or deleted: limits of projects or domains belong to it; delete these limits first"
         )));
     }
-    // If a limit that belongs to the registered limit is created at the same time, that change also claims the registered limit, so the two changes
-    // conflict.
+    // A change that creates a limit for the registered limit also claims the registered limit. So if such a change is made at the same time as
+    // this change or deletion, they conflict.
     claim(view, change, id, row)
 }
 
@@ -164,7 +164,7 @@ pub struct NewLimit {
     pub resource: String,
     /// The project or domain. If the id of the project is the id of a domain, the limit is for the domain.
     pub owner: LimitOwner,
-    /// The limit; -1 is no limit.
+    /// The limit; -1 means no limit.
     pub value: i32,
     /// A description.
     pub description: Option<String>,
@@ -414,8 +414,8 @@ impl<'v, 'd> Known<'v, 'd> {
         Ok(found)
     }
 
-    /// Checks a limit, unless the model is flat. It must not be larger than the limits of the parent and of the domain, nor smaller than a limit of a
-    /// project below. If the parent or the domain has no limit for the resource, the default of the registered limit counts instead.
+    /// Checks a limit, unless the model is flat. The limit must not be larger than the limit of the parent or of the domain, and not smaller than the
+    /// limit of a project below. If the parent or the domain has no limit for the resource, the default of the registered limit counts instead.
     fn fits(&mut self, model: LimitModel, registered: &RegisteredLimit, row: &Limit) -> Result<(), Error> {
         if model == LimitModel::Flat {
             return Ok(());

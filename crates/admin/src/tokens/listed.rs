@@ -19,11 +19,11 @@ pub struct TokenSummary {
     pub id: CredentialId,
     /// Whether the token is enabled.
     pub enabled: bool,
-    /// When the token expires, in seconds since the epoch; 0 is never.
+    /// When the token expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// When the token was made, in seconds since the epoch.
     pub created: i64,
-    /// Until when the previous secret is valid, in seconds since the epoch.
+    /// The time until which the previous secret is valid, in seconds since the epoch.
     pub grace_until: Option<i64>,
     /// The comment.
     pub comment: Option<String>,
@@ -31,7 +31,7 @@ pub struct TokenSummary {
     pub own_roles: bool,
     /// For an application credential: the roles and the project, such as `member on project work@Default`.
     pub limited_to: Option<String>,
-    /// Whether the token is an application credential whose sessions may create credentials and trusts.
+    /// Whether the token is an application credential with sessions that may create credentials and trusts.
     pub unrestricted: bool,
     /// The application credential with which this token was created.
     pub created_with: Option<String>,
@@ -82,7 +82,7 @@ fn checked_by(verifier: &Verifier) -> String {
             // bcrypt hashes only the first 72 bytes.
             let and = if hash.starts_with("$2") { " and has less than 72 bytes" } else { "" };
             format!(
-                "a slow hash ({}), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates{and}, the next use of the secret replaces the hash by a fast one",
+                "a slow hash ({}), as for passwords; if the secret has a form that Enfilade, Proxmox or Keystone generates{and}, the next use of the secret replaces the hash with a fast one",
                 scheme(hash)
             )
         }
@@ -102,7 +102,7 @@ fn checked_by(verifier: &Verifier) -> String {
 /// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // The names of users are read from the facts only to list the tokens of all users: if `owner` is given, `owner` already contains the name.
+        // If `owner` is given, it already contains the name of the user. So names are read from the facts only to list the tokens of all users.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let tokenid = |token: &Credential| match owner {
             Some(owner) => Authid { user: owner.clone(), token: Some(token.name.clone()) }.to_string(),

@@ -1,5 +1,6 @@
 //! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
-//! and digest are in base64 without padding. In hashes of the second form, Keystone before 30 (which used passlib) wrote `.` instead of `+`.
+//! and digest are in base64 without padding. In hashes of the second form, versions of Keystone before 30 wrote `.` instead of `+`, because they used
+//! passlib.
 //!
 //! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are the salt and the digest of a bcrypt hash of cost `r`. The input of bcrypt is
 //! not the secret, but the HMAC-SHA-256 of the secret, in base64. The key of the HMAC is the salt.
@@ -90,7 +91,7 @@ pub(super) fn bcrypt_of(params: &str, salt: &str, digest: &str) -> Result<(Strin
     }
 }
 
-/// Whether a hash of the form `$bcrypt-sha256$` was made of this secret. This function is slow on purpose.
+/// Whether a hash of the form `$bcrypt-sha256$` was made from this secret. This function is slow on purpose.
 pub(super) fn matches_bcrypt(secret: &[u8], hash: &str) -> bool {
     let fields: Vec<&str> = hash.split('$').collect();
     let ["", "bcrypt-sha256", params, salt, digest] = *fields else { return false };
@@ -111,7 +112,7 @@ fn rounds_of(text: &str) -> Result<Work, HashRefused> {
 }
 
 impl Kept {
-    /// Whether the hash was made of this secret. This function is slow on purpose.
+    /// Whether the hash was made from this secret. This function is slow on purpose.
     pub(super) fn matches(&self, secret: &[u8]) -> bool {
         match self.work {
             Work::Pbkdf2 { rounds } => {

@@ -1,7 +1,7 @@
 //! Assertions: short-lived JSON Web Tokens (RFC 7519) with which an application learns who the visitor is. They are signed with Ed25519 (RFC 8037).
 //!
 //! The key of assertions is derived from a Fernet key. So the key of assertions changes with each rotation of the Fernet keys, and all servers with
-//! the same Fernet keys make the same signatures. The public key that belongs to the staged key is published, too. So an application has this public
+//! the same Fernet keys make the same signatures. The public key that belongs to the staged key is also published. So an application has this public
 //! key before the first assertion is signed with the matching private key.
 
 use aws_lc_rs::digest;

@@ -13,7 +13,8 @@ const VERSION: u8 = 0x80;
 const IV_BYTES: usize = 16;
 const HEAD_BYTES: usize = 1 + 8 + IV_BYTES;
 const TAG_BYTES: usize = 32;
-/// The longest token that is read, in characters. Keystone's tokens have 162 to 204 characters; a token with ten groups of a federation has some 500.
+/// The longest token that is read, in characters. Keystone's tokens have 162 to 204 characters; a token with ten groups of a federation has about
+/// 500.
 pub const TOKEN_CHARS_MAX: usize = 1024;
 const TOKEN_BYTES_MAX: usize = TOKEN_CHARS_MAX / 4 * 3;
 

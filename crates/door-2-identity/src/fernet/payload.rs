@@ -350,7 +350,7 @@ impl Writer {
                 self.with(length, bytes);
             }
             (_, length) => {
-                // A text of more than 65,535 bytes is cut. It does not fit into a token in any case.
+                // A text of more than 65,535 bytes is cut. A token has no space for such a text.
                 self.0.push(0xda);
                 self.0.extend(length.unwrap_or(u16::MAX).to_be_bytes());
                 self.0.extend(bytes.iter().take(usize::from(u16::MAX)));

@@ -86,7 +86,7 @@ fn mark(n: usize) -> Revoked {
 
 fn catch_up(index: &mut Revocations, facts: &Facts) {
     let view = View::new(facts);
-    // Updating keys that were not written must change nothing.
+    // An update of the index with keys that were not written must not change the index.
     for (table, key) in facts.records.keys().filter(|(table, _)| *table == Table::Revocations) {
         index.update(&view, *table, key).unwrap();
     }

@@ -82,7 +82,7 @@ fn roles_as_acl_cfg_resolves_them() {
             "role DatastoreReader assigned to user alice@local on /datastore/tank",
         ),
         (
-            // NoAccess does not propagate to this path, so the user itself has no role here, and the role of the group counts.
+            // NoAccess does not propagate to this path. So no role on this path is assigned to the user itself, and the role of the group counts.
             "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
             "a",
             "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
@@ -550,7 +550,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
-/// The mirror of the files becomes stale, or current again, without a commit. So all roles are remembered at the same revision.
+/// The mirror of the files becomes stale or becomes current again, but no commit happens. So all roles are remembered at the same revision.
 #[test]
 fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let mut facts = Facts::of("/ alice Admin");

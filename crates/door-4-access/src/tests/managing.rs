@@ -181,7 +181,7 @@ fn a_manager_changes_who_holds_nothing_beyond_the_domain() {
 #[test]
 fn a_manager_changes_nobody_whom_acl_cfg_may_name() {
     let unknown = Clocks { mirror: MirrorHealth::Stale, ..NOW };
-    let given = Some("a role on /datastore/tank by acl.cfg");
+    let given = Some("a role on /datastore/tank in acl.cfg");
     let says = Some("roles in acl.cfg, which cannot be read now");
     let local = (LOCAL, NOW);
     type Case<'a> = (&'a str, &'a str, (DomainId, Clocks), Party<'a>, Option<&'a str>);
@@ -259,8 +259,8 @@ fn what_was_lent_lends_no_more() {
     let more = ["member".to_owned(), ADMIN.to_string()];
     let named_more = ["admin".to_owned()];
     let about = |user| About { user, ..About::default() };
-    // The columns are six sessions: of the user in person; of an unrestricted application credential; of a restricted application credential; of a
-    // key that an unrestricted application credential made; of a user's EC2 key; of an application credential with access rules.
+    // The columns are six sessions: a session of the user in person; of an unrestricted application credential; of a restricted application
+    // credential; of a key that an unrestricted application credential made; of a user's EC2 key; of an application credential with access rules.
     let cases: [(&str, Lending, About<'_>, [bool; 6]); 17] = [
         ("own sessions", Lending::Sessions, about(own), [true, true, true, true, true, true]),
         ("sessions of another", Lending::Sessions, about(other), [true, true, true, true, true, false]),
@@ -428,7 +428,7 @@ fn a_rule_lets_the_role_it_names_where_it_names_it() {
     assert_eq!(["create_user", "create_project", "list_users"].map(bounded), [true, false, false]);
 }
 
-/// Only rules that sessions for a domain can use contain alternatives that need a session for a domain.
+/// If an alternative of a rule needs a session for a domain, sessions for a domain can use the rule.
 #[test]
 fn alternatives_for_a_domain_are_in_rules_for_sessions_for_a_domain() {
     let of_domain = [
@@ -444,7 +444,7 @@ fn alternatives_for_a_domain_are_in_rules_for_sessions_for_a_domain() {
     }
 }
 
-/// A rule that [`KnownTo::Readers`] names lets a session read a record of the kind. Such a rule itself has no `known_to`.
+/// If [`KnownTo::Readers`] names a rule, this rule lets a session read a record of the kind, and has no `known_to` of its own.
 #[test]
 fn readers_are_named_by_a_rule_that_shows_a_record() {
     let of = |name: &str| match rule_named(name)?.known_to? {

@@ -211,7 +211,7 @@ fn what_a_state_does_not_tell_is_read_each_time() {
 #[test]
 fn an_entry_is_shown_if_a_path_can_lead_to_it() {
     let target = subject(NodeKind::File, everything());
-    // A path to an entry of this directory has room for a name of three bytes.
+    // The name of an entry in this directory can have at most three bytes. With a longer name, the path would be too long.
     let long: String = (1..=PATH_BYTES_MAX - 4).map(|at| if at % 200 == 0 { '/' } else { 'x' }).collect();
     for (directory, name, expected) in [
         (long.as_str(), "ab", Sight::Seen),

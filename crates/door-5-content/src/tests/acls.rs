@@ -57,7 +57,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     }
     change(&node, b"other").unwrap();
     assert_eq!(attribute(ATTRIBUTE), Ok(filled), "the properties stay if there is space");
-    // If an ACL does not fit at all, its write changes nothing.
+    // If an ACL does not fit even without the properties, an attempt to write it changes nothing.
     assert!(change(&node, &[7; 60_000]).is_err());
     assert_eq!((attribute(ATTRIBUTE), node.subject().acl), (Ok(filled), StoredAcl::Ntacl(b"other".to_vec())));
     change(&node, &[7; 1000]).unwrap();

@@ -126,7 +126,7 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     relocate(&target, from, to, None, judge, || Ok(())).unwrap().complete();
     make(&top, "from", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
-    // The directory was moved during the operation. Then the new file or directory loses its name again, and is removed.
+    // If the directory was moved during the operation, the new file or directory loses its name again, and is removed.
     let gone = || Err(Refusal::ChangedMeanwhile(String::new()));
     let upload = Upload::begin_new(&top, "file", &given(b"")).unwrap();
     assert_eq!(code(upload.finish_if(judge, gone)), "CT09");

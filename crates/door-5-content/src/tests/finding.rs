@@ -78,7 +78,7 @@ fn what_is_cached_is_what_is_found() {
         "in/leaf",
         "in/socket",
     ] {
-        // From now on the kernel has the result in memory, also the result that a path is absent.
+        // From now on the kernel has the result in memory, even the result that a path is absent.
         let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
         let path = StorePath::from_plain(path).unwrap();
         let cached = match scratch.root().find(&path, CachedOnly).map(Cached::ready).transpose() {
@@ -135,7 +135,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     let pipe = scratch.at("in/pipe");
     scratch.write("in/f", "");
     rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
-    // A process that opens a pipe to write waits until another process opens the pipe to read.
+    // A process that opens a pipe for writing waits until another process opens the pipe for reading.
     let (told, writer_goes_on) = std::sync::mpsc::channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();

@@ -281,7 +281,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     // If a file system was mounted after the listing, every ACL stays unread. The entry at the mount point is not shown.
     assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
     assert_eq!(are_there, [false, true]);
-    // After the mount was removed, an entry never has the version again that it had during the mount. So an ACL that was read through the mount is
+    // After the mount was removed, no entry gets the version again that it had while the mount existed. So an ACL that was read through the mount is
     // not used later.
     let versions = |entries: &[Entry]| entries.iter().map(|entry| entry.subject.version).collect::<Vec<_>>();
     for (one, other) in [(&before, &during), (&during, &after), (&before, &after)] {

@@ -182,7 +182,7 @@ fn what_is_cached_is_what_is_told_else() {
             let now: Vec<_> = quick.iter().map(state).collect();
             assert_eq!(now == last, change == 3, "change {change}");
             last = now;
-            // The name of this entry leads to another object than the object that was judged.
+            // Simulates that the name of this entry no longer leads to the object that was judged, but to another object.
             let mut other = quick.remove(0);
             (other.meta, other.subject.object.inode) = (None, other.subject.object.inode + 1);
             assert!(!begun.describe(&mut other, CachedOnly));
@@ -205,7 +205,7 @@ fn what_may_still_change_without_a_trace_is_not_remembered() {
     }
     assert!(!is_known(at(seconds + 2, 0)) && is_known(at(seconds + 2, 0)));
     assert!(!is_known(at(seconds + 1, 0)), "the names are known, but not used any more");
-    // The clock was set, so remembered time stamps do not count any more.
+    // The clock was set, so remembered time stamps are not used any more.
     assert!(!is_known(at(seconds + 2, 1)) && is_known(at(seconds + 2, 1)));
 }
 
@@ -295,7 +295,8 @@ fn an_encrypted_directory_is_not_remembered() {
     }
     // No assertion runs before the mount is removed again, because a failed assertion would leave the mount.
     let is_known = ["plain", "encrypted"].map(|name| {
-        // With this mount option every new directory is encrypted. So the plain directory is `lost+found`, which existed before the mount.
+        // With this mount option every new directory is encrypted. So the test uses `lost+found` as the directory without encryption, because it
+        // existed before the mount.
         let path = if name == "plain" { "lost+found" } else { name };
         let _ = std::fs::create_dir(mounted.join(path));
         let root = Root::open_own(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();

@@ -52,7 +52,7 @@ fn swaps() -> usize {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SWAPS)
 }
 
-/// Makes one change beneath the directory `place`; `turn` selects one of eight kinds.
+/// Makes one change beneath the directory `place`; `turn` selects one of eight kinds of changes.
 fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let (directory, name) = match root.find(&path("place"), Blocking) {

@@ -54,8 +54,8 @@ impl Answers {
         [&place(data), &self.http, &self.tls].iter().try_for_each(|path| self_made::make_place(data, path))
     }
 
-    /// Refuses a token (RFC 8555 §8.3) that is empty or contains other characters than base64url, because the token becomes the name of a file. The
-    /// caller checks the names of hosts (RFC 8737 §3).
+    /// Refuses a token (RFC 8555 §8.3) that is empty, or that contains a character which base64url does not use, because the token becomes the name
+    /// of a file. The caller checks the names of hosts (RFC 8737 §3).
     pub(super) fn check(challenge: Challenge, of: &str) -> anyhow::Result<()> {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_word = !of.is_empty() && of.bytes().all(is_letter);

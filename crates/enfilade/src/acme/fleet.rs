@@ -20,10 +20,11 @@ const ANSWERED_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long an order tries to store its certificate. The attempts end earlier if another member has taken the order.
 const STORE_MAX: Duration = Duration::from_secs(60);
-/// An upper limit for the wait after a failure, in seconds: the longest wait and a reserve.
+/// An upper limit for the wait after a failure, in seconds. The limit is the longest wait plus a reserve.
 const WAIT_MAX: i64 = 7 * 3600;
-/// After another member obtained the certificate for other names or from another authority, this member orders no certificate for this many seconds,
-/// unless the operator asks for an attempt (SIGHUP). Otherwise members with different settings would order certificates again and again.
+/// If another member obtained the certificate for other names or from another authority, this member orders no certificate until this many seconds
+/// after that. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings would order
+/// certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 
 /// What this member needs to order the certificate with the file name `name` for its fleet.
@@ -60,7 +61,7 @@ impl OfFleet {
     pub(super) async fn take(&self, is_asked: bool) -> anyhow::Result<Option<Taken<'_>>> {
         let last = self.log.last_order(&self.name).await?;
         let now = clock::now().unix_seconds;
-        // The clock of another member may be wrong, so a time far ahead does not count.
+        // The clock of another member may be wrong, so a time in the far future is ignored.
         if (1..=WAIT_MAX).contains(&last.next.saturating_sub(now)) && !is_asked {
             return Ok(None);
         }
@@ -97,7 +98,7 @@ impl OfFleet {
 }
 
 impl Taken<'_> {
-    /// Renews the order, until it is lost.
+    /// Renews the order until this member has lost the order.
     pub(super) async fn keep(&self) -> anyhow::Error {
         let mut renewed = Instant::now();
         loop {

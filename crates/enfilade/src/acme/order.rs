@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use instant_acme::{Account, AuthorizationStatus, Identifier, NewOrder, Order, OrderStatus, RetryPolicy};
 use std::time::Duration;
 
-/// The maximum time for the validation of the names. The issue of the certificate has the same maximum time.
+/// The maximum time for each of two waits: until the names are validated, and until the certificate is issued.
 const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 /// The servers that answer the challenges of an order.
@@ -38,7 +38,7 @@ pub(super) async fn obtain(
         .new_order(&NewOrder::new(&identifiers))
         .await
         .context("the authority did not accept the order")?;
-    // The servers send the answers until the validation is over.
+    // The servers send the answers until the validation has ended.
     let _served = begin(&mut order, challenge, answering).await?;
     let validated = order.poll_ready(&PATIENCE).await;
     if !matches!(validated, Ok(OrderStatus::Ready)) {

@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 3;
 /// The files for a backup, with their lengths and digests.
 pub(super) struct Parts {
     pub(super) items: Vec<Item>,
-    /// Each part that is not at its usual place in the data directory, by its name and its path.
+    /// The name and the path of each part that is not at its usual place in the data directory.
     pub(super) outside: BTreeMap<&'static str, PathBuf>,
     /// Files that this server does not use, and that the user of this process cannot read.
     pub(super) left_out: Vec<PathBuf>,
@@ -34,8 +34,8 @@ impl Parts {
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
         }
-        // Files of Proxmox that this server does not follow. If these files were not in the backup, a restored server would not warn any more that it
-        // checks no second factor.
+        // Files of Proxmox that this server does not follow. They are in the backup so that a restored server, too, warns that it does not check the
+        // second factors in these files.
         for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
             let from = files.directory().join(name);
             match parts.file(data, &from, name, "the edited files") {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The default of `[backup] every`, in seconds.
 const EVERY: i64 = 24 * 3600;
-/// The pause after a backup that failed, in seconds. The pause is never longer than `[backup] every`.
+/// The pause between a failed backup and the next attempt, in seconds. The pause is never longer than `[backup] every`.
 const AFTER_FAILURE: i64 = 600;
 /// How often the thread checks whether a backup is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -230,8 +230,8 @@ fn run(installation: &Installation, lmdb: &Lmdb, record: &Record) -> anyhow::Res
 }
 
 /// Deletes the oldest backups in the directory of the newest backup until `keep` backups are left, or until a file cannot be deleted. A missing file
-/// is not an error, because an operator may have deleted it. Backups in another directory, which was configured before, are removed from the record,
-/// but their files stay.
+/// is not an error, because an operator may have deleted it. If an earlier configuration named another directory, the backups in that directory are
+/// removed from the record, but their files are not deleted.
 fn forget(record: &mut Record, keep: usize) -> anyhow::Result<()> {
     let directory = record.made.last().and_then(|newest| newest.file.parent()).map(Path::to_owned);
     record.made.retain(|kept| kept.file.parent() == directory.as_deref());

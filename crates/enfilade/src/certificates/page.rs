@@ -15,7 +15,7 @@ impl ServedCertificates for Served {
         let order = |one: &&Arc<CertificateFile>, other: &&Arc<CertificateFile>| {
             (one.not_after, &one.path).cmp(&(other.not_after, &other.path))
         };
-        // There may be a million certificates, and a page shows a few. So only the certificates up to the end of the page are sorted.
+        // There may be a million certificates, but a page shows only a few of them. So only the certificates up to the end of the page are sorted.
         if skipped >= total {
             files.clear();
         }

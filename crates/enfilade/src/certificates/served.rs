@@ -31,7 +31,8 @@ pub(crate) struct Served {
     tickets: Tickets,
 }
 
-/// The problems that exist now. The metrics show exactly these problems. It does not matter whether a signal or a changed file revealed a problem.
+/// The problems that exist now. The metrics show exactly these problems. The metrics include the problems that were found after a signal, and the
+/// problems that were found after a file had changed.
 #[derive(Default)]
 struct Faults {
     /// The problem of each bad file, by its path.
@@ -171,8 +172,8 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. Then all files are read,
-        // and not only the changed files.
+        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. In this case, all files
+        // are read, and not only the changed files.
         let is_empty = faults.is_place_refused && !keeper.files.is_behind();
         let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),
@@ -308,7 +309,8 @@ impl Served {
     /// Starts a thread that reacts to changes of the files. `watched` was opened before the files were read at the start. So no change is missed.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // If the start trusted the index, the files were not checked until now. Without `watched`, the loop begins with a check of all files.
+        // If the server used the index at its start without a check, the files have not been checked yet. Without `watched`, the loop begins with a
+        // check of all files.
         let watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         *self.watched() = watched.map(Arc::new);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {

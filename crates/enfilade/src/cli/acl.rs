@@ -105,7 +105,7 @@ pub(crate) enum Acl {
 }
 
 impl Acl {
-    /// The datastore that holds the content the command reads or changes.
+    /// The datastore with the content that the command reads or changes.
     pub(crate) fn datastore(&self) -> Option<&DatastoreName> {
         match self {
             Acl::Get { datastore, .. }

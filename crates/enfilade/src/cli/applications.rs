@@ -82,8 +82,8 @@ pub(crate) struct Properties {
     /// Whether the application gets a signed token with the user's name, groups and roles in `Remote-Jwt` [initially: no]
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     pub(crate) send_jwt: Option<bool>,
-    /// The datastore whose files the application serves: its roles and ACLs decide who may read which path; `none` means that the roles on the
-    /// application's own paths decide
+    /// The datastore with the files that the application serves: the datastore's roles and ACLs decide who may read which path; `none` means that the
+    /// roles on the application's own paths decide
     #[arg(long, value_name = "DATASTORE|none")]
     pub(crate) datastore: Option<Files>,
     /// The port of the application's URLs, for signing in with a browser [initially: 443]
@@ -167,7 +167,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A method and a URL. In a text without a method, the method is GET.
+/// A method and a URL. If the text contains no method, the method is GET.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,
@@ -188,7 +188,7 @@ impl FromStr for RequestLine {
             ));
         }
         let ask = match (method, HostName::and_path_of(url)) {
-            (_, Err(PathRefused::Url)) => return Err(format!("`{url}` is no URL; {EXPECTED}")),
+            (_, Err(PathRefused::Url)) => return Err(format!("`{url}` is not a URL; {EXPECTED}")),
             (_, Err(why)) => Err(RequestError::Path(why)),
             (None, Ok(_)) => Err(RequestError::UnknownMethod),
             (Some(method), Ok((host, path))) => Ok(ApplicationAsk {
@@ -216,7 +216,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
-/// A proxy of another make.
+/// A proxy that can ask this server for decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Product {
     /// nginx, with `auth_request`

@@ -31,7 +31,7 @@ pub(crate) struct Restore {
     /// The directory or file that `enfilade backup` wrote
     pub(crate) backup: PathBuf,
     /// If the data directory is not empty, rename it, and put the restored directory in its place. The content of its datastores is kept if the
-    /// backup is of the same server. No enfilade process may use the data directory
+    /// backup is from the same server. No enfilade process may use the data directory
     #[arg(long)]
     pub(crate) force: bool,
     /// Decrypt with the private key in this file, as `age-keygen` writes it

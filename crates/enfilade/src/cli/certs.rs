@@ -30,7 +30,7 @@ pub(crate) enum Certs {
     },
     /// Add or renew a certificate: its files are verified and joined to one bundle, which a running server then loads
     Add {
-        /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), also encrypted
+        /// The certificate, its private key and its chain, in any order: PEM, DER or PKCS #12 (.p12, .pfx), encrypted or not
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// The file name in the directory [default: the name of the file that holds the certificate, with .pem]

@@ -13,13 +13,13 @@ pub(crate) enum Config {
     },
     /// Show the value of each key, and where the value comes from: the file, the environment or the default
     Show {
-        /// Show only keys whose value is not the default
+        /// Show only keys with a value other than the default
         #[arg(long)]
         changed: bool,
     },
     /// Show the reference of all keys
     Reference {
-        /// Show only keys whose name contains this word, such as `tls.`
+        /// Show only keys with this word in their name, such as `tls.`
         word: Option<String>,
     },
     /// Print an enfilade.toml with every key, its meaning and its default, as comments

@@ -25,7 +25,7 @@ pub(crate) struct Bootstrap {
     /// The region of the identity service
     #[arg(long, default_value = "RegionOne", value_name = "NAME")]
     pub(crate) region: String,
-    /// The public URL of the identity service; without a path, /v3 is added [default: the URL of an earlier bootstrap, also of another region; else
+    /// The public URL of the identity service; without a path, /v3 is added [default: the URL of an earlier bootstrap, even of another region; else
     /// https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,

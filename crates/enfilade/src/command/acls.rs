@@ -113,7 +113,7 @@ fn set(
     json: bool,
 ) -> anyhow::Result<()> {
     let ctx = home.change_context();
-    // An ACL that cannot be read is also replaced. So an error of this read is ignored.
+    // The command also replaces an ACL that cannot be read. So this code ignores an error of the read.
     let before = enfilade_admin::get_acl(&ctx, datastore, path).ok().and_then(|acl| acl.lines);
     let place = enfilade_admin::set_acl(&ctx, datastore, path, acl)?;
     let now = enfilade_admin::get_acl(&ctx, datastore, path)?;

@@ -140,8 +140,8 @@ fn target(command: &Backup) -> anyhow::Result<Target<'_>> {
 /// The minimum length of a new passphrase, in characters.
 const PASSPHRASE_CHARACTERS_MIN: usize = 12;
 
-/// Reads a passphrase for the new backup. On a terminal the user types the passphrase twice, because a backup with a mistyped passphrase could not be
-/// opened.
+/// Reads a passphrase for the new backup. On a terminal the user types the passphrase twice, because nobody could open a backup that was encrypted
+/// with a mistyped passphrase.
 fn passphrase(command: &Backup) -> anyhow::Result<Option<Secret>> {
     if !command.passphrase && !command.passphrase_stdin {
         return Ok(None);

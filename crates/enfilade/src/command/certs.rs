@@ -316,7 +316,7 @@ fn directory_of(files: &CertificateFiles) -> anyhow::Result<&Path> {
 /// The lines of a crt-list about a name; empty if there is no crt-list.
 #[derive(Default)]
 struct OfLines {
-    /// The line by which the name is served: the name of the list, the number of the line, and its text.
+    /// The line of the crt-list that makes the server serve this name: the name of the list, the number of the line, and the text of the line.
     line: Option<String>,
     /// Whether this line contains names. These names replace the names of the certificate.
     has_names: bool,

@@ -37,7 +37,8 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a named data directory that does not exist. Such a directory has no configuration file, and the name is probably mistyped.
+/// Refuses a data directory that the operator named, if it does not exist. Such a directory has no configuration file, and the name is probably
+/// mistyped.
 fn refuse_mistyped(data: &Path, is_named: bool, file: Option<&Path>, done: &str) -> anyhow::Result<()> {
     if is_named && file.is_none() && !data.exists() {
         bail!(

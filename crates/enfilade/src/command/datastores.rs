@@ -175,7 +175,7 @@ fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<O
     Ok(after)
 }
 
-/// The home with these members of the fleet.
+/// The home that consists of these members of the fleet.
 fn members_of(home: &Home, names: &str) -> anyhow::Result<HomeMembers> {
     let known = fleet::members(&home.config, home.source().at().store)?;
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
@@ -480,7 +480,7 @@ fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
         Ok(usage) => (Some(usage.used), Some(usage.total), Some(usage.available), None),
         Err(why) => (None, None, None, Some(why)),
     };
-    // Without a quota, the content is not counted. Then the numbers are the numbers of the whole file system.
+    // If the datastore has no quota, its content is not counted. Then the numbers are those of the whole file system.
     let usage_of = if profile.quota.is_some() { "quota" } else { "file system" };
     if json {
         let inside: Vec<_> = inside

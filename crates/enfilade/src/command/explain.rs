@@ -32,8 +32,8 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
-    // The confinement limits which directories the running servers can open. The servers refuse all other datastores. So the command uses the list of
-    // the servers.
+    // The confinement limits which directories the running servers can open. The servers refuse all other datastores. So the command uses the same
+    // list of directories as the running servers.
     home.reserved.change(|reserved| reserved.openable = control::openable(&home.data));
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);
@@ -124,7 +124,7 @@ fn judge_certificate(home: &Home, explanation: &mut Explanation) {
 }
 
 /// Advice if an entry on the path is never served (for example a link), or if an entry is a file and the path continues below this file. A client
-/// gets the same answer as for an absent object, but the operator may know which entry exists.
+/// gets the same answer as for an absent object, but the operator is allowed to know which entry exists.
 fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow::Result<Option<String>> {
     let row = home.source().read(|view| view.get::<Datastore>(datastore))??;
     let Some(root) = row.map(|row| PathBuf::from(row.root(datastore))) else { return Ok(None) };

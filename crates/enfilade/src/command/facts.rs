@@ -377,14 +377,16 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
 
 fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
     let Some(older) = older(installation)? else {
-        // The store is opened even if it needs no upgrade, because opening it reports damage.
-        let revision = open(installation)?.at().revision;
-        let value = json!({ "upgraded": false, "revision": revision.0 });
-        output::done(
-            json,
-            &value,
-            "the store already has the format of this version of enfilade; nothing was changed",
-        );
+        // The store is opened even if it needs no upgrade, because damage is found when the store is opened.
+        let lmdb = open(installation)?;
+        let value = json!({ "upgraded": false, "revision": lmdb.at().revision.0 });
+        let text = match lmdb.is_replica() {
+            true => {
+                "this machine is a member of a fleet, so its store was not changed; `enfilade fleet upgrade` upgrades the format for all members"
+            }
+            false => "the store already has the format of this version of enfilade; nothing was changed",
+        };
+        output::done(json, &value, text);
         return Ok(());
     };
     if dry_run {

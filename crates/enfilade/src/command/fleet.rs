@@ -29,7 +29,7 @@ pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> an
     match command {
         Fleet::Init => init(installation, json),
         Fleet::Invite { name, file } => join::invite(installation, name.as_str(), &file, json),
-        // This command was run earlier: before the program looked for a data directory, because the command makes the data directory.
+        // This command makes the data directory. So it has already run, before the program looked for a data directory.
         Fleet::Join { .. } => Ok(()),
         Fleet::Status => status(installation, json),
         Fleet::Upgrade => upgrade(installation, json),
@@ -276,7 +276,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = || self::log(&installation.config, writer.at().store);
     let (of_status, of_question, of_release, of_move) = (log()?, log()?, log()?, log()?);
     let (_, members) = wait_for(async { of_status.status().await })?;
-    // A server with an older program would continue to serve the datastores of the earlier files member.
+    // A server of an older version would continue to serve the datastores of the earlier files member.
     let is_older = |member: &&Member| {
         member.processes.iter().any(|running| running.has_beat() && running.reads.is_none())
     };
@@ -318,7 +318,7 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses if an edited file of this machine is not the version from which the facts were read. `next` says what the operator must do.
+/// Refuses if an edited file of this machine differs from the file from which the facts were read. `next` says what the operator must do.
 fn refuse_other_files(installation: &Installation, source: &dyn Source, next: &str) -> anyhow::Result<()> {
     let files = crate::home::file_set(&installation.data, &installation.config);
     let known: BTreeMap<_, _> = source.read(|view| view.list::<MirroredFile>(&[]))??.into_iter().collect();

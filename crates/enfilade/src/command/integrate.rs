@@ -1,9 +1,9 @@
 //! `enfilade integrate`: complete configurations for proxies such as nginx and HAProxy. The texts are templates in the folder `integrate`.
 //!
-//! In a template, `@NAME@` stands for a value. A prefix says when a line is printed. `@tls:`: only if the proxy listens with TLS. `@plain:`: only if
-//! it listens without TLS. `@strip:`: only if the application gets no credentials. `@http:`: only if the proxy asks over HTTP. `@grpc:`: only if it
-//! asks over gRPC. `@bind:`: only if the proxy listens on one address of the machine. `@files:`: only if the proxy serves the files of a datastore
-//! itself. `@upstream:`: only if it passes requests on.
+//! In a template, `@NAME@` stands for a value. A line can begin with a prefix. A line with the prefix `@tls:` is printed only if the proxy listens
+//! with TLS. `@plain:` is for a proxy that listens without TLS. `@strip:` is for an application that gets no credentials. `@http:` is for a proxy
+//! that asks over HTTP. `@grpc:` is for a proxy that asks over gRPC. `@bind:` is for a proxy that listens on one address of the machine. `@files:` is
+//! for a proxy that itself serves the files of a datastore. `@upstream:` is for a proxy that passes requests on.
 
 mod enable;
 
@@ -88,7 +88,7 @@ fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) 
         let is_other = std::fs::read(&path).is_ok_and(|there| there != text.as_bytes());
         anyhow::ensure!(
             force || !is_other,
-            "`{}` exists and has another content: move it away, or replace it with `--force`",
+            "`{}` exists and has different content: move it away, or replace it with `--force`",
             path.display()
         );
     }
@@ -100,7 +100,7 @@ fn write(directory: &Path, files: &[(String, String)], force: bool, json: bool) 
     Ok(())
 }
 
-/// The application that the operator named. If the operator named none, the only application.
+/// The application that the operator named. If the operator named no application, the only application that exists.
 fn chosen(home: &Home, name: Option<&ApplicationName>) -> anyhow::Result<(ApplicationName, Application)> {
     if let Some(name) = name {
         return Ok((name.clone(), enfilade_admin::show_application(home.source(), name)?));
@@ -220,7 +220,7 @@ fn root(home: &Home, arguments: &Integrate, application: &Application) -> anyhow
     Ok(Some(path))
 }
 
-/// The text in which the values replace their names.
+/// The text of a template, with each `@NAME@` replaced by its value.
 fn replaced(text: &str, values: &[(&'static str, String)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }

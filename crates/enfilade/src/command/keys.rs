@@ -117,7 +117,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     }
     let mut text = match is_made {
         true => format!("keys created in {directory}"),
-        // With `--accept-loss`, the key of API tokens may change, as the next lines of the output say.
+        // With `--accept-loss`, the key of API tokens may change. Then the next lines of the output report this.
         false if accept_loss => format!("{directory} has keys already, which stay as they are"),
         false => format!("{directory} has keys already; nothing changed"),
     };

@@ -173,8 +173,8 @@ fn tell_unencrypted(urls: &[(Interface, String)]) {
     }
 }
 
-/// Chooses the internal URL, or the URL for administrators. The given URL comes first. Without a given URL, the URL of an earlier bootstrap is used,
-/// unless it is only a copy of the former public URL. Otherwise the public URL is used.
+/// Chooses the internal URL, or the URL for administrators. If a URL is given, this URL is used. Otherwise the URL of an earlier bootstrap is used,
+/// if it is not only a copy of the former public URL. Otherwise the public URL is used.
 fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&str>, public: &str) -> String {
     let kept = kept.filter(|kept| Some(*kept) != former_public);
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
@@ -395,8 +395,8 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// The region of an endpoint for which no region is given. If the endpoint exists without a region, there is no region. Otherwise it is the only
-/// region of the catalog. Fails if the catalog has several regions.
+/// The region of an endpoint, if the options contain no region. If the endpoint already exists without a region, the result is no region. Otherwise
+/// the result is the only region of the catalog. Fails if the catalog has several regions.
 fn usual_region(home: &Home, service: &ServiceId, interface: Interface) -> anyhow::Result<Option<String>> {
     let services = admin::list_catalog(home.source())?;
     let is_without = |row: &admin::CatalogSummary| {

@@ -50,7 +50,7 @@ fn create(home: &Home, new: &NewLink, json: bool) -> anyhow::Result<()> {
         "revision": made.at.revision.0,
     });
     let text = format!(
-        "link     https://HOST{path}   (shown this once; HOST is the address of this server)\nid       {id}\nexpires  {}",
+        "link     https://HOST{path}   (shown only once; HOST is the address of this server)\nid       {id}\nexpires  {}",
         until(new.expires)
     );
     output::done(json, &value, &text);

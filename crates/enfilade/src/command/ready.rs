@@ -20,7 +20,7 @@ pub(super) fn run(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
     let address = config.operations.listen.for_client();
     let answer = ask(&address).with_context(|| {
         format!(
-            "no server answers at {address} (`[operations] listen`): start it, or give this command the configuration of the server"
+            "no server answers at {address} (`[operations] listen`): start the server, or give this command the configuration of the server"
         )
     })?;
     let Some((status, says)) = parse(&answer) else {

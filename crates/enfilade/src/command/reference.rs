@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 
-/// Prints tables. If a word is given, prints only the rows with this word in their name.
+/// Prints tables. If a word is given, prints only the rows that have this word in their names.
 pub(super) fn run(subjects: &[Subject], word: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
     let word = word.map(str::to_lowercase);
     let (mut all, mut found) = (Map::new(), 0);

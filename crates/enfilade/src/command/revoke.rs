@@ -103,14 +103,14 @@ struct Subject {
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users of the subject. The report lists the credentials and trusts of these users that still work. For `projects`, the report also lists
-    /// the credentials and trusts that other users have for these projects.
+    /// The users that belong to the subject. The report lists the credentials and trusts of these users that still work. For `projects`, the report
+    /// also lists the credentials and trusts that other users have for these projects.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.
     owner: Option<Userid>,
-    /// The command that lets a user log in again after everything was deleted. Empty for a domain or project: then the report says how to refuse new
-    /// sessions, and names no such command.
+    /// The command that lets a user log in again after everything was deleted. The text is empty for a domain or project. In this case the report
+    /// contains no such command, and says how to refuse new sessions instead.
     again: String,
 }
 
@@ -226,7 +226,7 @@ impl Subject {
         Self::one(home, ("OAuth access token", id.to_string()), row.user, &id.to_string())
     }
 
-    /// The subject for the credential or trust that this id identifies and that belongs to a user.
+    /// The subject for the credential or trust with this id. The credential or trust must belong to `user`.
     fn one(
         home: &Home,
         (kind, name): (&'static str, String),
@@ -243,7 +243,8 @@ impl Subject {
     }
 
     /// The subject for one session, or for its whole chain. The text is an audit id, or `-` to read the token of the session from standard input. If
-    /// a server with another list of sessions issued the token, its session is not in the list. Then the session is added to `known`.
+    /// the token was issued by a server that has a separate list of sessions, the list of this data directory does not contain the session of the
+    /// token. Then the session is added to `known`.
     fn session(
         home: &Home,
         text: &str,
@@ -259,7 +260,7 @@ impl Subject {
                     )
                 })?;
                 let found = known.iter().find(|session| session.own == id);
-                // If no session has this id, it may be the id of a chain, which is the audit id of its first session.
+                // If no session has this id, the id may be the id of a chain. The id of a chain is the audit id of its first session.
                 let of_chain = known.iter().find(|session| session.chain == id);
                 found.or(of_chain.filter(|_| chain)).copied()
             }
@@ -328,7 +329,7 @@ impl Subject {
         })?
     }
 
-    /// Makes the change. Returns the number of WebDAV locks that it ended.
+    /// Makes the change. Returns the number of WebDAV locks that the change ended.
     fn revoke(&self, home: &Home) -> anyhow::Result<usize> {
         let ctx = home.change_context();
         let what = match self.deletes {
@@ -361,7 +362,7 @@ const UP_TO: &str = "sessions that were issued up to the time in the column ISSU
 /// The maximum number of revocation marks in one change.
 const MARKS_AT_ONCE: usize = 256;
 
-/// Reads a token from standard input, and returns the claim in it.
+/// Reads a token from standard input, and returns the claim that the token contains.
 fn claim_of_input(home: &Home) -> anyhow::Result<Claim> {
     let mut line = String::new();
     std::io::stdin()
@@ -421,7 +422,7 @@ impl Outcome {
                 "session {name} of {} ended; its running transfers stop at their next check",
                 subject.whose()
             )),
-            // The sessions for a trust belong to the trustee, and not to the owner. So the text contains no user.
+            // A session that was issued for a trust belongs to the trustee, and not to the owner of the trust. So the text contains no user.
             (count, "EC2 key" | "trust" | "OAuth access token") => Some(format!(
                 "ended at least {} that {} issued for {kind} {name}; their running transfers stop at their next check",
                 counted(count, "session", "sessions"),
@@ -490,7 +491,7 @@ fn numbers<'w>(ways: impl Iterator<Item = &'w Way>, sessions: usize) -> Map<Stri
     kinds.chain([("sessions_at_least".to_owned(), json!(sessions))]).collect()
 }
 
-/// The number of ways in of each kind, such as `the password` or `4 API tokens`.
+/// For each kind of way in, the number of ways in, such as `the password` or `4 API tokens`.
 fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
     let ways: Vec<WayKind> = ways.map(|way| way.kind).collect();
     let count = |kind| ways.iter().filter(|other| **other == kind).count();

@@ -142,8 +142,8 @@ fn assign(
     Ok(())
 }
 
-/// The file to which a role path below a datastore refers, if the directory of the datastore exists, but nothing exists at the path. Otherwise
-/// `None`.
+/// The missing file or folder to which the path of a role refers. `None` if something exists at the path, if the path is not below a datastore, or if
+/// the directory of the datastore does not exist.
 fn absent(home: &Home, path: &RolePath) -> anyhow::Result<Option<PathBuf>> {
     let Some(name) = path.datastore() else { return Ok(None) };
     let below = path.as_str().strip_prefix(&format!("/datastore/{name}/")).unwrap_or_default();
@@ -175,7 +175,7 @@ fn list_named(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of a grantee, in the form of `acl.cfg`. For the name of a group without a realm, the function adds the realm.
+/// The name of a grantee, in the form of `acl.cfg`. If the name of a group contains no realm, this function adds the realm.
 fn with_realm(who: &str) -> String {
     who.parse::<Target>().map_or_else(|_| who.to_owned(), |who| who.to_string())
 }
@@ -204,8 +204,8 @@ fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reason why a role on a path that was assigned to an API token grants nothing, or not everything. `None` for users and groups, and if the role
-/// has full effect.
+/// The reason why a role that an API token has on a path grants only some of its rights, or none. `None` if the role has full effect. Also `None` for
+/// users and groups.
 fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
     let Target::Token(owner, _) = who else { return Ok(None) };
     let token = who.to_string();
@@ -241,7 +241,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
 /// The size of the memo for identity checks during one command, in bytes.
 const MEMO_BYTES: usize = 1 << 20;
 
-/// Removes a role. Without `force`, refuses an immutable role, such as a role of `enfilade bootstrap`.
+/// Removes a role. Without `force`, refuses to remove an immutable role, such as a role that `enfilade bootstrap` made.
 fn undefine(home: &Home, name: &str, force: bool, json: bool) -> anyhow::Result<()> {
     let RoleUse { extra, assignments, implications } = role_use(home.source(), name)?;
     let with = format!(

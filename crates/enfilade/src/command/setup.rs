@@ -100,7 +100,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     real(one) == real(other)
 }
 
-/// Makes a missing directory outside of the data directory, for the user of the server. The directory above must exist. So a mistyped path causes an
+/// Makes a missing directory outside of the data directory, for the user of the server. The parent directory must exist. So a mistyped path causes an
 /// error. An existing directory is not changed.
 fn make_for_server(path: &Path, data: &Path) -> anyhow::Result<()> {
     if path.exists() {

@@ -21,7 +21,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ("fleet", &["fleet", "status"]),
 ];
 
-/// Files of the system.
+/// Files of the operating system.
 const FILES: [&str; 6] = [
     "/etc/os-release",
     "/proc/version",
@@ -34,11 +34,11 @@ const FILES: [&str; 6] = [
 /// Properties of the unit. The environment of the unit is not among them, because it can contain secrets.
 const UNIT: &str = "ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainStartTimestamp,MemoryCurrent,TasksCurrent,FragmentPath,DropInPaths";
 
-/// The maximum time for one item, because a check of a file system that does not answer can hang.
+/// The maximum time for one item of the bundle. The reason for the limit: a check of a file system that does not answer may never end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which a running command is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// The maximum number of bytes of one item.
+/// The maximum number of bytes of one item of the bundle.
 const BYTES_MAX: u64 = 16 << 20;
 
 const README: &str = "What is needed to examine a problem of an Enfilade server.\n\n\
@@ -98,7 +98,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The text that a command prints on both outputs, and its exit status.
+/// The text that a command writes to standard output and standard error, and the exit status of the command.
 fn printed(command: &mut Command) -> Vec<u8> {
     let failed = |why: std::io::Error| format!("cannot be run: {why}\n").into_bytes();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

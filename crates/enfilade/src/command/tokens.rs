@@ -56,7 +56,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let before = ways_before(home, owner)?;
             let new = enfilade_admin::regenerate_token(&ctx, &key, owner, name, grace)?;
             let made = deleted_with(home, &token, before);
-            // The new secret is shown even if the list of credentials that were deleted with the old secret cannot be made.
+            // Credentials may have been deleted together with the old secret. The new secret is shown even if these credentials cannot be listed.
             show_secret(&new, made.as_deref().unwrap_or_default(), json);
             made?;
         }
@@ -204,7 +204,7 @@ fn create_for_project(
     let value = json!({
         "tokenid": token.to_string(), "id": made.id.to_string(), "value": secret, "revision": at.revision.0,
     });
-    let text = format!("token   {token}\nid      {}\nsecret  {secret}   (shown this once)", made.id);
+    let text = format!("token   {token}\nid      {}\nsecret  {secret}   (shown only once)", made.id);
     output::done(json, &value, &text);
     Ok(())
 }
@@ -240,7 +240,7 @@ fn show_secret(new: &NewToken, also_deleted: &[String], json: bool) {
     if let Some(fields) = value.as_object_mut().filter(|_| !also_deleted.is_empty()) {
         fields.insert("also_deleted".to_owned(), json!(also_deleted));
     }
-    let mut text = format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value);
+    let mut text = format!("token   {tokenid}\nsecret  {}   (shown only once)", new.value);
     text.extend(told_deleted(also_deleted).map(|told| format!("\n{told}")));
     output::done(json, &value, &text);
 }

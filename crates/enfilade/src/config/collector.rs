@@ -32,7 +32,7 @@ impl TryFrom<String> for CollectorUrl {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         let wrong = || {
-            // A URL with a user or a query can contain a secret, so it is not repeated.
+            // If the URL contains a user or a query, it can contain a secret. So the error does not contain the URL.
             let shown = if text.contains(['@', '?']) { "the URL" } else { &text };
             format!(
                 "`{shown}`: expected `http://`, a host, and an optional port and path, such as http://127.0.0.1:{PORT}; for https, run a collector on this \

@@ -22,8 +22,7 @@ impl TryFrom<Spelled<String>> for EtcdUrls {
                 return Err(no_list(&value, "a list of URLs, such as [\"https://etcd1:2379\"]"));
             }
         };
-        // Only an address counts as loopback, because a name such as `127.example.com` can lead to any
-        // machine.
+        // Only an IP address counts as loopback. A name such as `127.example.com` can lead to any machine.
         let is_loopback = |host: &str| {
             let address = host.strip_suffix('/').unwrap_or(host).parse::<SocketAddr>();
             address.is_ok_and(|address| address.ip().is_loopback())

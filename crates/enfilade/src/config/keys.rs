@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub(crate) enum Effect {
     /// The change takes effect with the next SIGHUP.
     Reload,
-    /// The change takes effect after a restart, because sockets are bound, directories are opened and tables are allocated only at the start.
+    /// The change takes effect after a restart. The reason: a server binds sockets, opens directories and allocates tables only at its start.
     Restart,
 }
 
@@ -141,8 +141,8 @@ keys! {
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
-        /// Whether a start uses the stored index of certificates, and whether the server checks the files for changes before or after it begins to
-        /// serve.
+        /// How the server uses the stored index of certificates at its start: not at all, after it checked the files for changes, or before it checks
+        /// them.
         index: UseOfIndex, Restart;
         /// When the server verifies the keys of the certificates.
         check: Check, Restart;
@@ -160,7 +160,7 @@ keys! {
     identity: Identity, "identity.md" {
         /// The maximum number of slow password hashes that are computed at the same time; at least 1.
         hash_slots: Option<usize>, "half the cores", Reload;
-        /// Delay failed logins, and block an address after many of them.
+        /// Delay failed logins, and block an address after many failed logins.
         penalties: bool = true, Restart;
         /// The number of failed logins after which a user is locked; 0 means no lock. While a user is locked, even the right password is refused. So
         /// strangers can lock users out.
@@ -177,9 +177,10 @@ keys! {
         rotate_every: Option<Duration>, "never", Restart;
         /// The lifetime of a session, in seconds.
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
-        /// How long a service such as Nova still gets an answer about an expired session if it asks with `allow_expired`, in seconds after the expiry.
+        /// The number of seconds after the expiry of a session during which the server still answers a service, such as Nova, that asks about the
+        /// session with `allow_expired`.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
-        /// The number of previous time steps of 30 seconds from which passcodes are still accepted (Keystone's `[totp] included_previous_windows`).
+        /// Passcodes of this many earlier time steps are still accepted (Keystone's `[totp] included_previous_windows`). A time step has 30 seconds.
         totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;
         /// Whether the limit of a domain or project restricts the limits of the projects below it (`/v3/limits`).
         limit_model: UseOfLimits, Restart;
@@ -198,10 +199,10 @@ keys! {
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
-        /// The number of a user's last passwords, including the current password, that the user may not choose again; 0 means no rule.
+        /// The number of the user's last passwords, including the current password, from which a new password must differ; 0 means no rule.
         unlike_last: AtMost<{ PASSWORDS_KEPT_MAX as u64 }>, Restart;
-        /// After another user has set the password of a user, the user cannot log in with this password. With this password, the user can only choose
-        /// a new password.
+        /// If another user, such as an administrator, set the password of a user, the user cannot log in with this password. The user must first use
+        /// it to choose a new password.
         change_given: bool, Restart;
     }
     /// Permissions on files.
@@ -216,22 +217,23 @@ keys! {
     }
     /// The console, and the trash for the files that are deleted in it.
     console: Console, "console.md#trash" {
-        /// Serve the console and the links of users. If this is `false`, the addresses below `/console/` and `/s/` do not exist, so every link gets 404.
-        /// Nobody can restore files from the trash, but the server still removes old items.
+        /// Serve the console and the links of users. If this is `false`, the addresses below `/console/` and `/s/` do not exist, and every request
+        /// for a link gets the status 404. Then nobody can restore files from the trash, but the server still removes old items.
         enabled: bool = true, Restart;
         /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. With
         /// 0, earlier items stay in the trash until users remove them.
         trash_days: AtMost<36_500> = AtMost::of(30), Restart;
-        /// The datastores without a trash: in these datastores the console deletes files at once. Earlier items still end after `trash_days`.
+        /// The datastores without a trash: in these datastores the console deletes files at once. Earlier items are still removed after `trash_days`.
         no_trash: Option<DatastoreNames>, "all datastores have a trash", Restart;
     }
-    /// Decisions for proxies of another make (`enfilade integrate`).
+    /// Decisions for proxies such as nginx (`enfilade integrate`).
     decisions: Decisions, "applications.md" {
         /// The Unix sockets or addresses on which proxies ask for decisions. On an address, the proxy needs TLS and a client certificate.
         listen: Option<PlainAddresses>, "off", Restart;
-        /// The users whose processes may ask on the Unix sockets.
+        /// Only processes of these users may ask for decisions on the Unix sockets.
         users: Option<Users>, "the user of the server", Restart;
-        /// The URL at which browsers reach this server, without a path. People sign in to applications at this URL, at `/.enfilade/sign-in`.
+        /// The URL at which browsers reach this server, without a path. To sign in to an application, people use the page `/.enfilade/sign-in` at
+        /// this URL.
         sign_in: Option<UrlOrigin>, "off", Restart;
     }
     /// Limits of the server's process. Switch off a limit only to find the cause of a problem.
@@ -250,22 +252,22 @@ keys! {
     }
     /// Traces of requests, for an OpenTelemetry collector.
     traces: Traces, "operations.md#traces" {
-        /// The URL of the collector. The server sends traces to `/v1/traces` below this URL, as JSON (OTLP over HTTP) and without encryption. The port
-        /// is 4318 if the URL contains none.
+        /// The URL of the collector. The server sends traces to `/v1/traces` below this URL, as JSON (OTLP over HTTP) and without encryption. If the
+        /// URL contains no port, the port is 4318.
         otlp: Option<CollectorUrl>, "no traces are sent", Restart;
-        /// On average, the server sends the trace of one in this many requests.
+        /// If this is N, the server sends on average the trace of one in N requests.
         one_in: Positive = Positive(1), Restart;
-        /// Whether the requests of `[http] trusted_proxies` continue the trace that the header `traceparent` names. Then the proxy decides which
-        /// requests have a trace. The proxy must set or remove the header of its clients.
+        /// Whether requests from `[http] trusted_proxies` continue the trace that the header `traceparent` names. Then the proxy decides which
+        /// requests have a trace. The proxy must replace or remove this header if a client sends it.
         continue_proxies: bool, Restart;
     }
     /// The store of facts, and the files that you edit.
     facts: Facts, "backup.md" {
         /// The directory of `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow`.
         files: Option<PathBuf>, "the data directory", Restart;
-        /// The numeric id (GID) of the group whose members share the data directory.
+        /// The numeric id (GID) of the group that shares the data directory.
         group: Option<u32>, "only the owner", Restart;
-        /// How long the last valid content of a broken file is used, in seconds.
+        /// If a file is broken, its last valid content is used for this number of seconds.
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
         /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;
@@ -278,11 +280,11 @@ keys! {
         name: Option<MemberName>, "this machine is not a member of a fleet", Restart;
         /// The prefix of the keys in etcd. Each fleet needs a different prefix.
         prefix: LogPrefix, Restart;
-        /// How long this machine serves requests after the last proof that its facts were current, in milliseconds. If a member does not answer, each
-        /// change takes this long. Set the same value on every member, while all their servers are stopped.
+        /// For this number of milliseconds after the last proof that its facts were current, this machine serves requests. If a member does not
+        /// answer, each change takes this long. Set the same value on every member. Stop the servers of all members before you change the value.
         proof_millis: ProofMillis, Restart;
-        /// Whether the server asks etcd before each request whether the facts are current. Then a virtual machine that was paused serves no old
-        /// facts. Each request takes longer by one read of etcd. Requests at the same time share one read.
+        /// Whether the server asks etcd before each request whether the facts are current. Then a virtual machine that was paused never decides by
+        /// old facts. Each request takes longer by one read of etcd. Requests that arrive at the same time share one read.
         strict: bool = false, Restart;
         /// The address at which other members connect to this machine, to report applied changes, and to pass on requests for datastores of this
         /// machine. Set this key on every member.

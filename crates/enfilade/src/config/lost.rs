@@ -1,6 +1,6 @@
-//! Refuses a lost configuration file. Without the file every key would have its default. For example, a server would no longer ask for client
-//! certificates, and a command would read the edited files of another directory. So the data directory contains a record that the file existed. If
-//! the record exists and the file does not exist, no server starts, and only the commands that examine or restore a data directory work.
+//! Notices that the configuration file was lost. Without the file, every key would have its default. For example, a server would no longer ask for
+//! client certificates, and a command would read the edited files of another directory. So the data directory contains a record that the file
+//! existed. If the record exists and the file does not exist, no server starts, and only the commands that examine or restore a data directory work.
 
 use super::{FILE, path};
 use anyhow::{anyhow, ensure};

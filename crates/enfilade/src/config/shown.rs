@@ -131,7 +131,7 @@ fn sockets_without_place(config: &Config) -> Vec<String> {
     plain.chain(decisions).filter(without).map(says).collect()
 }
 
-/// A warning if this machine does not have one of the users that may ask for decisions. Then the server does not start.
+/// A warning if a user that may ask for decisions does not exist on this machine. In this case the server does not start.
 fn unknown_users(config: &Config) -> Option<String> {
     config.decisions.uids().err().map(|why| format!("{why}; until then the server does not start"))
 }

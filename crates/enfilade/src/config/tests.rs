@@ -199,7 +199,7 @@ fn an_address_of_two_listeners_is_told_of() {
     assert_eq!(said("[backup]\nevery = '1h'\ndirectory = '/b'"), "");
 }
 
-/// An authority validates a name with a connection from the internet to the host of this name.
+/// To validate a name, an authority connects from the internet to the host with this name.
 #[test]
 fn only_public_names_are_for_an_authority() {
     let of = |acme: &str| of(&format!("[tls]\nacme = {acme}"), &[]).map(|config| config.tls);
@@ -318,7 +318,7 @@ fn what_waits_for_a_restart_is_named() {
     }
 }
 
-/// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that its change needs a restart.
+/// A key that is missing from `KEYS` would be refused as unknown, and a reload could not report that a change of the key needs a restart.
 #[test]
 fn every_key_that_can_be_set_is_in_the_table() {
     let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\nacme='a.example'\nacme_contact='a@a.example'\nacme_roots='/r'\ncertificates='/x'\ncrt_list='/l'\nnames='nas.lan'\nissuers='/i'\nhsts='max-age=1'\n[decisions]\nlisten='unix:/d'\nusers='a'\nsign_in='https://a.example'\n[datastores]\nroots='/r'\n[console]\nno_trash='main'\n[identity]\nhash_slots=1\nfernet_keys='/k'\nrotate_every='7d'\nlockout_duration='1h'\n[passwords]\nregex='a'\nregex_description='a'\nexpire_after='1d'\nkeep_for='1d'\n[backup]\ndirectory='/b'\nevery='1d'\n[facts]\nfiles='/y'\ngroup=1\nmap_mebibytes=16\n[privileges]\nhelper='/h'\n[traces]\notlp='http://127.0.0.1:4318'\n[fleet]\netcd='http://127.0.0.1:2379'\nname='a'\nlisten='127.0.0.1:8444'\nstrict=true\nca='/ca'\ncertificate='/c'\nkey='/k'", &[]).unwrap();
@@ -344,7 +344,7 @@ fn every_key_has_a_default() {
     }
 }
 
-/// Each line with a key in the output of `enfilade config example` is valid without its `#`.
+/// If the `#` is removed from a line with a key in the output of `enfilade config example`, the line is valid.
 #[test]
 fn every_line_of_the_example_can_be_used() {
     let is_key = |line: &str| {

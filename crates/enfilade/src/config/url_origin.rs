@@ -3,7 +3,7 @@
 use enfilade_facts::vocabulary::HostName;
 use serde::{Deserialize, Serialize};
 
-/// The scheme, host and port of URLs (RFC 6454 §4), as browsers write it in the header `Origin`.
+/// The scheme, host and port of URLs (RFC 6454 §4), as browsers write them in the header `Origin`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct UrlOrigin(String);

@@ -75,7 +75,8 @@ expected! {
     Networks: "addresses and networks, such as `[\"10.0.0.0/8\", \"::1\"]`" = r#"["127.0.0.1", "::1"]"#,
     Trusted: "addresses, networks, and `unix` for the Unix socket of `plain_listen`, such as `[\"10.0.0.0/8\", \"unix\"]`" = r#"["127.0.0.1", "::1"]"#,
     Roots: "list of absolute paths" = r#"["/path"]"#,
-    // The sample is not a valid recipient. If a person only removed the `#` before a valid sample, the backups would be encrypted for a stranger.
+    // The sample is not a valid recipient. If the sample were valid, and a person only removed the `#` before it, the backups would be encrypted for
+    // a stranger.
     Recipients: "list of age recipients, such as `[\"age1…\"]`" = r#""age1…""#,
     PublicNames: "list of host names, such as `[\"files.example.com\"]`" = r#"["files.example.com"]"#,
     Users: "list of user names and numbers (UID), such as `[\"www-data\"]`" = r#"["www-data"]"#,
@@ -161,7 +162,7 @@ choices! {
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
-    /// A default for the table of keys. The value is `number`, but at most the upper bound.
+    /// A default for the table of keys. The default is `number`, or the upper bound if `number` is larger.
     pub(super) fn of(number: i64) -> Self {
         AtMost(number.unsigned_abs().min(MOST))
     }
@@ -321,7 +322,7 @@ pub(crate) struct Recipients(pub(crate) Vec<Recipient>);
 impl TryFrom<Spelled<String>> for Recipients {
     type Error = String;
     fn try_from(spelled: Spelled<String>) -> Result<Self, String> {
-        // If `recipients` is set without a recipient, this is a mistake, because the backups would not be encrypted.
+        // A value of `recipients` that contains no recipient is a mistake, because the backups would not be encrypted.
         let none = "no recipient: expected at least one, such as [\"age1…\"]; for backups that are not encrypted, remove the key";
         let text = match spelled {
             Spelled::Text(text) => text,

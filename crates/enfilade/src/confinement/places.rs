@@ -1,6 +1,6 @@
 //! The files and ports that a server may open (Landlock). The restrictions are set before the server starts its threads. The reason: the kernel
 //! restricts only the calling thread, and the threads that the calling thread starts later. Only the threads that open the directories of datastores
-//! are started before, and they do nothing else.
+//! start earlier, and they do nothing else.
 
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
@@ -22,13 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// The newest version of Landlock with restrictions that the server sets. On an older kernel, only the restrictions that this kernel supports are
-/// set.
+/// The server uses restrictions of Landlock up to this version. On an older kernel, only the restrictions that this kernel supports are set.
 const VERSION: ABI = ABI::V7;
 
 /// Files of the system that the server and the C library read. They contain accounts, names of hosts, certificate authorities, time zones and
-/// libraries. The files about this process in /proc are among them. The files of other processes in /proc stay closed, because Landlock also forbids
-/// tracing other processes.
+/// libraries. They include the files in /proc about this process. The files in /proc with the memory or the environment of another process cannot be
+/// read, because Landlock also forbids tracing other processes.
 const SYSTEM: [&str; 14] = [
     "/etc",
     "/usr",
@@ -78,7 +77,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The files and ports that a server with this configuration needs. `config` includes the addresses of the command line.
+    /// The files and ports that a server with this configuration needs. `config` includes the addresses from the command line.
     ///
     /// # Errors
     /// When the store of facts cannot be opened.
@@ -98,7 +97,8 @@ impl Places {
                 .extend(std::fs::canonicalize(file).ok().and_then(|file| Some(file.parent()?.to_owned())));
         }
         if let Some(directory) = config.backup.directory.clone().map(PathBuf::from) {
-            // Only a directory that exists can be opened later. The code for backups reports problems of the directory.
+            // A rule of Landlock needs a directory that exists, so the directory is made here. Errors are ignored here, because the code for backups
+            // reports problems of the directory.
             if refuse_exposed_backups(data, config, known_roots(data, config, &lmdb)).is_ok() {
                 let _ = make_directory(&directory, None);
             }
@@ -281,7 +281,8 @@ fn datastores(data: &Path, config: &Config, lmdb: &Lmdb) -> BTreeSet<PathBuf> {
     for (name, row) in &rows {
         places.insert(row.root(name).into());
         let of_profile = profiles.get(name).and_then(|profile| profile.mounted_at.clone());
-        // A file system that is mounted later has another root directory than the mount point. So the directory above the mount point is opened.
+        // If a file system is mounted later, its root directory replaces the directory that is at the mount point now. So the parent directory of the
+        // mount point is opened.
         let point = row.mount_point(name).or(of_profile).map(PathBuf::from);
         let above = point.and_then(|point| Some(real_path(&point).parent()?.to_owned()));
         places.extend(above.filter(|above| above.parent().is_some()));

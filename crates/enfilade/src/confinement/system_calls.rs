@@ -39,7 +39,7 @@ const ALLOWED: &[libc::c_long] = calls! {
     SYS_openat2 SYS_readlinkat SYS_removexattr SYS_renameat SYS_renameat2 SYS_setxattr SYS_statfs SYS_statx SYS_symlinkat SYS_sync
     SYS_sync_file_range SYS_syncfs SYS_truncate SYS_unlinkat SYS_utimensat
     SYS_fanotify_mark SYS_fanotify_init
-    // Sockets. `of_arguments` contains `socket` itself, and the calls that send.
+    // Sockets. The function `of_arguments` contains the call `socket`, and the calls that send data.
     SYS_accept SYS_accept4 SYS_bind SYS_connect SYS_getpeername SYS_getsockname SYS_getsockopt SYS_listen SYS_recvfrom SYS_recvmmsg SYS_recvmsg
     SYS_setsockopt SYS_shutdown SYS_socketpair
 };
@@ -104,8 +104,8 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
     let rule = |conditions| SeccompRule::new(conditions);
     let equals =
         |argument, value: libc::c_int| condition(argument, SeccompCmpOp::Eq, value.unsigned_abs().into());
-    // Landlock checks only the ports of TCP sockets. It does not check the ports of MPTCP, SCTP and SMC, or a connection that `MSG_FASTOPEN` makes.
-    // So these rules do not allow them.
+    // Landlock checks only the ports of TCP sockets. It does not check the ports of MPTCP, SCTP and SMC sockets. It also does not check a connection
+    // that `MSG_FASTOPEN` makes. So these rules do not allow such sockets and connections.
     let mut sockets = vec![rule(vec![equals(0, libc::AF_UNIX)?])?];
     for family in [libc::AF_INET, libc::AF_INET6] {
         for protocol in [libc::IPPROTO_IP, libc::IPPROTO_TCP, libc::IPPROTO_UDP] {

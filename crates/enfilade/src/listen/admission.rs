@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long an unauthenticated connection may keep its slot without progress while another connection from its address waits for a slot.
+/// An unauthenticated connection without progress may keep its slot for this time while another connection from the same address waits for a slot.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a waiting connection checks whether a connection without progress must give up its slot.
 const LOOK: Duration = Duration::from_millis(200);

@@ -106,8 +106,8 @@ pub(super) async fn accept<F>(
     }
 }
 
-/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections,
-/// because all connections of a load balancer that sends no header are closed.
+/// Counts a connection of a load balancer that was closed because of its PROXY header. Logs only the 1st, 2nd, 4th, 8th … of these connections.
+/// Otherwise a load balancer that never sends the header would fill the log.
 fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     // A load balancer that only checks whether the port is open sends nothing, and ends or resets the connection.
     if why.kind() == io::ErrorKind::ConnectionAborted {
@@ -128,7 +128,7 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
 const HANDSHAKE_RECORD: u8 = 22;
 
 /// Counts a connection that began with a PROXY header, but did not come from an address in `[tls] proxy_from`. Logs only the 1st, 2nd, 4th, 8th … of
-/// these connections, because all connections of a load balancer are closed until its address is configured.
+/// these connections. Otherwise a load balancer with an address that is not configured would fill the log.
 async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &Faces) {
     let mut begin = [0; proxied::BEGIN_BYTES];
     let count = stream.peek(&mut begin).await.unwrap_or(0);
@@ -140,7 +140,8 @@ async fn tell_unexpected_header(stream: &TcpStream, proxies: &Networks, faces: &
     }
     let count = faces.metrics().handshake_failed(HandshakeEnd::ProxyHeader) + 1;
     if count.is_power_of_two() {
-        let also = if version == 1 { ", configure it to send version 2 of the header," } else { "" };
+        let also =
+            if version == 1 { ", configure the load balancer to send version 2 of the header," } else { "" };
         output::note(&format!(
             "warning: a connection from {} began with a PROXY header of version {version} and was closed: `[tls] proxy_from` does not contain this \
              address; if this is the address of your load balancer, add the address{also} and restart the server ({} so far)",
@@ -210,7 +211,7 @@ pub(crate) async fn tls(
         let (answers, balancers) = (answers.clone(), Arc::clone(&balancers));
         async move {
             let Stream::Tcp(stream, peer) = stream else { return };
-            // A TLS connection begins with a handshake record. A PROXY header begins with another byte.
+            // A TLS connection begins with a handshake record. A PROXY header begins with a different byte.
             if turn.first != HANDSHAKE_RECORD {
                 tell_unexpected_header(&stream, &balancers, router.faces()).await;
             }
@@ -219,7 +220,7 @@ pub(crate) async fn tls(
             let shaken = tokio::time::timeout(limit, handshake).await;
             let ended = Instant::now();
             router.faces().metrics().door_took(TimedDoor::Tls, ended.saturating_duration_since(began));
-            // After a failed or slow handshake there is no channel for a response.
+            // After a failed or slow handshake, the server cannot send a response.
             let Ok(Some((stream, permit))) = shaken else { return };
             turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -382,7 +383,7 @@ pub(crate) async fn decisions(listener: Listener, router: Router, uids: Vec<u32>
                 tell_refused_user(router.faces(), uid);
                 return;
             }
-            // gRPC needs HTTP/2. Only if the first byte of a connection fits HTTP/2, the connection is examined further.
+            // gRPC needs HTTP/2. The connection is examined further only if its first byte fits HTTP/2.
             let limit = Duration::from_secs(limits.handshake_seconds);
             let is_h2 = turn.first == b'P'
                 && tokio::time::timeout(limit, stream.is_http2())

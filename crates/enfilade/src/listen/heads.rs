@@ -24,7 +24,7 @@ impl Heads {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
 
-    /// Takes received bytes.
+    /// Processes received bytes.
     pub(super) fn came(&self, bytes: &[u8]) {
         self.follower().came(bytes);
     }
@@ -50,7 +50,7 @@ struct Follower {
     has_coding: bool,
     /// Set if a trailer section was malformed.
     malformed: Arc<Malformed>,
-    /// Bytes after a head, if the library has not delivered its request yet (pipelined requests).
+    /// Bytes after a head, if the library has not yet delivered the request of this head (pipelined requests).
     held: Vec<u8>,
 }
 
@@ -194,7 +194,7 @@ fn size(line: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Requests: the head, the length of the body, the body, and the flaw.
+    /// Each item is a request: its head, the length of its body, its body, and its flaw.
     const REQUESTS: [(&str, Option<u64>, &str, Option<Flaw>); 16] = [
         ("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", None),
         ("\r\nGET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", Some(Flaw::Fragment)),
@@ -277,7 +277,7 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // Another parser takes the bytes after the empty line for a request. The library takes these bytes for further trailers.
+            // Another parser treats the bytes after the empty line as a request. The library treats these bytes as further trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {

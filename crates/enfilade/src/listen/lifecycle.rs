@@ -199,7 +199,7 @@ pub(crate) fn http1_builder(limits: &Limits) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_secs(limits.head_seconds))
         .max_headers(limits.headers as usize)
-        // The status for a larger head is 431. Bodies are read in pieces of at most this size.
+        // If the head of a request is larger than this, the response has the status 431. Bodies are read in pieces of at most this size.
         .max_buf_size(limits.head_bytes as usize);
     builder
 }

@@ -1,4 +1,4 @@
-//! The listener for the other members of the fleet, which pass requests of their clients on, and report which changes they have applied.
+//! The listener for the other members of the fleet, which pass on requests of their clients, and report which changes they have applied.
 
 use super::connection::{Door, accept, speak};
 use super::sockets::Stream;
@@ -38,7 +38,7 @@ pub(crate) async fn members(
                 return;
             }
             let shaken = tokio::time::timeout(limit, acceptor.accept(stream)).await;
-            // After a failed or slow handshake there is no channel for a response.
+            // After a failed or slow handshake, the server cannot send a response.
             let Ok(Ok(stream)) = shaken else { return };
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let Some(certificate) = shown.map(enfilade_tls::fingerprint_of) else { return };

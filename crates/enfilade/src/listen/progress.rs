@@ -1,5 +1,5 @@
 //! Detects connections without progress. If the peer of a connection does not read its response, or sends no request, the server closes the
-//! connection. Closing it frees its resources.
+//! connection. Closing the connection frees its resources.
 //!
 //! HTTP/1.1 sends one response at a time, so the number of bytes that the socket accepts shows the progress of the response. On HTTP/2 a client may
 //! stop reading one stream while it reads other streams. So the bytes of each response are counted, and a response without progress is dropped. The
@@ -31,7 +31,7 @@ pub(super) struct Progress {
     /// The number of requests that began. `running` is the number of requests that still run.
     begun: AtomicU64,
     running: AtomicU64,
-    /// The responses on HTTP/2 with counted bytes.
+    /// The HTTP/2 responses that count their bytes.
     answers: Mutex<Vec<Weak<Mutex<Sliced>>>>,
 }
 
@@ -123,7 +123,7 @@ impl Progress {
             Sliced { held: Some((body, running)), rest: Bytes::new(), taken: 0, waits: false, seen: None };
         let sliced = Arc::new(Mutex::new(sliced));
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Finished responses are removed here, too. Otherwise the list would grow between two checks.
+        // Finished responses are also removed here. Otherwise the list would grow between two checks.
         if answers.len() == answers.capacity() {
             answers.retain(|answer| answer.strong_count() > 0);
         }
@@ -193,8 +193,8 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy, because then the memory of `piece` is
-        // freed when the response is dropped.
+        // The HTTP/2 library takes the first slice even if the client does not read. The first slice is a copy. So the memory of `piece` is freed
+        // when the response is dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))

@@ -18,7 +18,7 @@ pub(super) const PREFIX: &str = "unix:";
 const PATH_BYTES_MAX: usize = 107;
 /// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// The maximum number of attempts to lock the directory while another server holds the lock, for five seconds in total.
+/// The maximum number of attempts to lock the directory while another server holds the lock. The attempts take five seconds in total.
 const TURNS: u32 = 50;
 const TURN: Duration = Duration::from_millis(100);
 

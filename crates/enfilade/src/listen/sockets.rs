@@ -73,7 +73,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Calls the same method of either stream.
+/// Calls a method of the stream. Both kinds of streams have the method.
 macro_rules! of_either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {

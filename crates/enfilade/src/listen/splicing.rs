@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket. The reason: to wake the async
-/// runtime for every megabyte would take more time than to send the megabyte.
+/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket. The reason: waking the async
+/// runtime for every megabyte would take longer than sending the megabyte.
 const FAST: Duration = Duration::from_millis(200);
 
 /// A connection that writes the given bytes, but sends the content of pipes in place of placeholder bytes.
@@ -27,9 +27,9 @@ pub(super) struct Splicing {
 
 /// How fast a client reads pipes.
 enum Pace {
-    /// No pipe was sent until now.
+    /// No pipe has been sent yet.
     Unknown,
-    /// The client was fast until now. The descriptor is a duplicate of the socket, for the thread.
+    /// The client has been fast so far. The descriptor is a duplicate of the socket, for the thread.
     Fast(Arc<OwnedFd>),
     /// The client was slow, or no descriptor was free for the duplicate.
     Slow,
@@ -79,8 +79,8 @@ impl Splicing {
     }
 }
 
-/// Sends at most `at_most` bytes. Returns the number of sent bytes, and whether the client was fast. Waits for the disk without a time limit, and for
-/// the socket for at most [`FAST`] in total.
+/// Sends at most `at_most` bytes. Returns the number of sent bytes, and whether the client was fast. Waits for the disk without a time limit. Waits
+/// for the socket for at most [`FAST`] in total.
 fn send(splices: &Splices, socket: &OwnedFd, at_most: usize) -> io::Result<(usize, bool)> {
     let (mut sent, mut left) = (0, FAST);
     while sent < at_most {

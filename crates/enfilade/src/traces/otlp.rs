@@ -15,7 +15,8 @@ const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 /// The status of a span that failed.
 const ERROR: u8 = 2;
-/// The two flags of a span with a parent span: it is known whether the parent span is in another process, and it is in another process.
+/// The two flags of a span with a parent span in another process. One flag says that the parent span is in another process. The other flag says that
+/// the first flag is valid.
 const REMOTE_PARENT: u32 = 0x300;
 /// The flag of a span that belongs to an exported trace (W3C Trace Context §3.2.2.5).
 const SAMPLED: u32 = 1;
@@ -61,7 +62,8 @@ fn spans(ended: &RequestSpans) -> impl Iterator<Item = Span<'_>> {
 
 fn of_request(ended: &RequestSpans) -> Span<'_> {
     let event = &ended.event;
-    // A client can send any method, so the name of another method is only an attribute (semantic conventions for HTTP, "Name").
+    // A client can send any method. So an unknown method is not in the name of the span, but only in an attribute (semantic conventions for HTTP,
+    // "Name").
     let method = if is_known(&event.verb) { event.verb.as_str() } else { "HTTP" };
     Span {
         trace_id: format!("{:032x}", ended.trace_id),
@@ -84,8 +86,8 @@ fn of_request(ended: &RequestSpans) -> Span<'_> {
 fn of_door<'e>(ended: &'e RequestSpans, span: &DoorSpan) -> Span<'e> {
     let event = &ended.event;
     let is_refusal = event.door == span.door.name();
-    // Of the work of door 5, only the opening of the datastore is measured. So `enfilade.door.asked` and `enfilade.door.busy_nanos` are left out for
-    // door 5. The span of door 5 lasts until the end of the request.
+    // For door 5, only the time for opening the datastore is measured. So `enfilade.door.asked` and `enfilade.door.busy_nanos` are left out for door
+    // 5. The span of door 5 lasts until the end of the request.
     let is_counted = span.door != Door::Content;
     let busy = u64::try_from(span.busy.as_nanos()).unwrap_or(u64::MAX);
     let attributes = [
@@ -135,7 +137,7 @@ fn attributes(event: &Event) -> [Option<Value>; 16] {
     ]
 }
 
-/// The attributes whose values are known.
+/// The attributes with known values.
 fn known(attributes: impl IntoIterator<Item = Option<Value>>) -> Vec<Value> {
     attributes.into_iter().flatten().collect()
 }

@@ -1,5 +1,5 @@
-//! The second factor of the user: set-up, confirmation, new recovery codes, removal. All except the confirmation need the present password, which is
-//! judged like a login.
+//! The second factor of the user: set-up, confirmation, new recovery codes, removal. All these actions except the confirmation need the present
+//! password. The password is judged like a login.
 
 use super::passkeys;
 use super::password::prove_password;
@@ -214,7 +214,7 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     }
 }
 
-/// The codes as people copy them: one in a line, in groups of four digits.
+/// The codes in the form in which people copy them: each code is on its own line, in groups of four digits.
 fn lines_of(codes: &[Secret]) -> String {
     let mut lines = String::new();
     for code in codes {
@@ -228,7 +228,7 @@ fn lines_of(codes: &[Secret]) -> String {
 /// The recovery codes. They are shown only once.
 fn recovery(codes: &[Secret]) -> Markup {
     html! {
-        p { "If you lose the device, each of these codes takes the place of a code once. Keep them in a safe place: this is the only time that they are shown." }
+        p { "If you lose the device, you can enter each of these codes once, in place of a code of the app. Keep them in a safe place: this is the only time that they are shown." }
         pre #recovery-codes { (lines_of(codes)) }
         button data-copy="recovery-codes" type="button" { "Copy the codes" }
     }

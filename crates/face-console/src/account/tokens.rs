@@ -57,7 +57,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
                 (form(click))
             }
             @if tokens.is_empty() {
-                (empty(Icon::Key, "No token yet", &html! { "Create one for each program, so that you can delete it alone." }))
+                (empty(Icon::Key, "No token yet", &html! { "Create a token for each program: then you can delete one, and the others stay valid." }))
             } @else {
                 div.scroll tabindex="0" {
                     table {

@@ -1,4 +1,4 @@
-//! The page of certificates: when each expires, and which certificate a client gets for a server name.
+//! The page of certificates. It shows when each certificate expires, and which certificate a client gets for a server name.
 
 use super::may_see;
 use crate::click::Click;

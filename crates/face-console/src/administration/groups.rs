@@ -37,7 +37,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
             }
         }
         @if groups.is_empty() {
-            div.card { (empty(Icon::Group, "No group yet", &html! { "Groups save roles: give a role to a group instead of to each user." })) }
+            div.card { (empty(Icon::Group, "No group yet", &html! { "Give a role to a group instead of to each user." })) }
         }
         @for (at, group) in groups.iter().enumerate() { (card(click, at, group)) }
         (command(&["enfilade group list".to_owned()]))

@@ -74,7 +74,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             is_good: closed.is_empty(),
             says: match closed.is_empty() {
                 true => "all are in use".to_owned(),
-                false => format!("not or not fully in use: {}", closed.join(", ")),
+                false => format!("not in use, or not fully in use: {}", closed.join(", ")),
             },
         },
         Check {
@@ -99,7 +99,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             says: match not_shown {
                 0 => "every name that was read can be shown".to_owned(),
                 some => {
-                    format!("names that cannot be in a URL were left out of listings ({some} times since the start); `enfilade doctor` names an example: rename it")
+                    format!("files with names that cannot be in a URL were left out of listings ({some} times since the start); `enfilade doctor` shows an example: rename these files")
                 }
             },
         },

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// The height of a plot, in units of the SVG. A minute is one unit wide.
 const HEIGHT: f64 = 40.0;
 
-/// A figure of each minute.
+/// A figure that has a value for each minute.
 pub(crate) struct Figure {
     pub(crate) label: &'static str,
     pub(crate) of: fn(&Minute) -> u64,

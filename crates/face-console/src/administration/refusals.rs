@@ -1,6 +1,6 @@
 //! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But a path or a
-//! reason can reveal a hidden file, and the name in a failed login can be a password in the wrong field. So paths and reasons are shown only to users
-//! who administer the datastore, and all texts only to users who can give themselves every right.
+//! reason can reveal a hidden file. The name in a failed login can be a password that was typed into the wrong field. So users who can give
+//! themselves every right see all texts. Other users see a path or a reason only if they administer the datastore.
 
 use super::may_see;
 use crate::click::Click;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// The number of refusals on a page.
 const ROWS: usize = 50;
-/// Rights for which the page "Explain" can say more, and the methods of WebDAV that need them.
+/// Rights that the page "Explain" can explain, and the methods of WebDAV that need them.
 const RIGHTS: [(&str, &[&str]); 5] = [
     ("read", &["GET", "HEAD"]),
     ("list", &["PROPFIND"]),
@@ -62,7 +62,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     Ok(click.page(Section::Refusals, "Refusals", &content))
 }
 
-/// The table of all codes that were returned.
+/// The table of all codes of refusals that the server has returned. For each door and code, it contains the number of refused requests.
 fn summary(counts: &BTreeMap<(&'static str, &'static str), u64>) -> Markup {
     html! {
         table {

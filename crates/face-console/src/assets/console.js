@@ -1,5 +1,5 @@
 // This script shows times in the time zone of the browser, asks before something is deleted, copies texts to the clipboard, uses passkeys, compares
-// the rights of two moments, and uploads files. Everything else works without this script.
+// earlier rights with present rights, and uploads files. Everything else works without this script.
 "use strict";
 
 for (const time of document.querySelectorAll("time")) {

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use tokio::sync::mpsc;
 
-/// The policy of a document that is not a page of the console. The document can run no script, load nothing, and be in no frame.
+/// The policy of a document that is not a page of the console. The document cannot run a script, cannot load other content, and cannot be in a frame.
 const SANDBOX: HeaderValue =
     HeaderValue::from_static("sandbox; default-src 'none'; base-uri 'none'; frame-ancestors 'none'");
 
@@ -46,7 +46,7 @@ pub(crate) fn head(kind: &'static str, disposition: &str, name: &str, body: Body
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
-    // RFC 6266 §4.3: the name in UTF-8. Only letters, digits and three marks are not encoded.
+    // RFC 6266 §4.3: the name in UTF-8. ASCII letters, digits and three marks are written as they are. All other bytes are encoded.
     let mut value = format!("{disposition}; filename*=UTF-8''");
     for byte in name.bytes() {
         match byte {
@@ -128,7 +128,7 @@ pub(super) struct Sending<'s> {
 
 impl Sending<'_> {
     /// Sends a part of a file. Before every piece, and every second while the client is slow, the server checks that the user may still read the
-    /// file. `see` gets every piece. Returns `None` if the response was cut short.
+    /// file. This function calls `see` with every piece. Returns `None` if the response was cut short.
     pub(super) async fn send(
         self,
         mut reading: Reading,

@@ -40,7 +40,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     Ok(click.page(Section::Files, place.name(), &content))
 }
 
-/// The file; `None` if it is a folder.
+/// The file at a place; `None` if there is a folder at the place.
 fn read(visit: Visit, place: &Place) -> Result<Option<File>, Refusal> {
     let mut stay = visit.enter(&place.datastore, OperationKind::Read, Blocking)?;
     let found = stay.find(&place.path, AccessMask::NONE, Blocking)?;

@@ -123,7 +123,8 @@ fn read(visit: Visit, place: &Place, asked: &Asked, most: usize) -> Result<Folde
     Ok(Folder { rows, next, rights, is_cut, revision: listing.revision() })
 }
 
-/// One page of entries. All entries of the folder are sorted by size or time.
+/// One page of the entries of a folder, sorted by size or time. To make the page, this function reads and sorts all entries of the folder, but at
+/// most `most` entries.
 fn sorted(
     listing: &mut Listing,
     (order, page): (Order, usize),

@@ -22,13 +22,13 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Begins with the folder of a listing.
+    /// Begins a visit at the folder of this listing.
     pub(super) fn begin(listing: Listing, at: StorePath) -> Self {
         Walk { listing, at, is_open: true, folders: VecDeque::new(), waiting_bytes: 0, is_cut: false }
     }
 
-    /// The next entries with their paths; `None` at the end. The result can be empty before the end. So the caller can stop at a limit even if no
-    /// entry is visible to the user.
+    /// The next entries with their paths; `None` at the end. The result can be empty even before the end. So the caller can stop at a limit even if
+    /// no entry is visible to the user.
     ///
     /// # Errors
     /// When the user may no longer list the datastore.

@@ -1,5 +1,5 @@
-//! The frame of the pages of links, and their headers. No search engine may list the pages, no cache may store them, and no request tells another
-//! server their URL.
+//! The frame of the pages of links, and their headers. The headers forbid search engines to list the pages, and caches to store them. With the
+//! headers, no request tells another server the URL of a page.
 
 use crate::page;
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, Trace, failed, status_of};

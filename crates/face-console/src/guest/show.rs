@@ -19,7 +19,7 @@ enum Shown {
     File(Meta),
     Folder {
         rows: Vec<Row>,
-        /// The last entry, if further entries follow.
+        /// The last entry of this page, if further entries follow.
         last: Option<Rank>,
     },
 }

@@ -73,8 +73,8 @@ fn begun(
     Ok(begun)
 }
 
-/// Another name for a file: the end of the id of the request is added before the extension. A long name is shortened, so that the other name is not
-/// too long.
+/// Another name for a file: the last characters of the id of the request are inserted before the extension. A long name is shortened, so that the new
+/// name is not too long.
 fn other_name(name: &str, id: &str) -> String {
     let mark = id.rsplit('-').next().unwrap_or_default();
     let (stem, ending) = match name.rfind('.').filter(|dot| *dot > 0) {

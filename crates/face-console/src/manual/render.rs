@@ -1,4 +1,5 @@
-//! HTML from Markdown. The texts are part of the program, so they are trusted. Their pictures and HTML are left out, because the manual has only text.
+//! HTML from Markdown. The texts are part of the program, so they are trusted. Pictures and HTML in the texts are left out, because the manual shows
+//! only text.
 
 use super::texts::{TEXTS, Text};
 use maud::{Markup, PreEscaped};
@@ -47,11 +48,12 @@ pub(super) fn parts(text: &Text) -> Vec<Part> {
     parts
 }
 
-/// The events of the parser. Headings have identifiers, links lead to pages of the manual, and wide parts can be scrolled.
+/// The events of the parser. Headings have identifiers, links lead to pages of the manual, and wide content can be scrolled.
 fn events(text: &Text) -> Vec<Event<'_>> {
     const SCROLLED: &str = r#"<div class="scroll" tabindex="0" role="group" aria-label="Wide content">"#;
     let mut events: Vec<Event<'_>> = Vec::new();
-    // The position of the open heading; for each open link, whether its target is in the manual; the identifiers of the earlier headings.
+    // `heading` is the position of the open heading. `links` says for each open link whether its target is in the manual. `ids` contains the
+    // identifiers of the earlier headings.
     let (mut heading, mut links, mut ids) = (None, Vec::new(), BTreeMap::new());
     for event in Parser::new_ext(text.markdown, Options::ENABLE_TABLES) {
         match event {
@@ -101,8 +103,9 @@ fn text_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// The identifier of a heading, as GitHub makes it: lower case, `-` instead of a space, no other punctuation. The second heading with the same words
-/// gets `-1`. The identifier begins with [`PREFIX`].
+/// The identifier of a heading, as GitHub makes it: lower case, and `-` instead of a space. Other punctuation is left out, except `-` and `_`. If
+/// several headings have the same words, `-1` is appended to the identifier of the second heading, `-2` to that of the third heading, and so on. The
+/// identifier begins with [`PREFIX`].
 fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     let id: String =

@@ -1,4 +1,4 @@
-//! The texts of the manual: the documentation of this version, as part of the program. So the manual needs no files and no network.
+//! The texts of the manual: the documentation of this version. The texts are compiled into the program, so the manual needs no files and no network.
 
 /// A page of the documentation.
 pub(super) struct Text {

@@ -40,7 +40,7 @@ async fn end(
     let code = parameter(&pairs, "code").unwrap_or_default().to_owned();
     let user = user_of_code(faces.house().source(), &code).map_err(failure)?;
     trace.event.authid = user.map_or_else(Word::default, |user| Authid::from(user).to_word());
-    // The code is also deleted if the browser has no secret. So the code cannot be exchanged later.
+    // Even if the browser has no secret, the code is deleted. So nobody can exchange the code later.
     let digest = browser_of(headers).unwrap_or(SecretDigest([0; 32]));
     let (application, host) = (visited.application.clone(), visited.host.clone());
     let exchanged = change(faces, trace, move |ctx| {

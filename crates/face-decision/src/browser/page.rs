@@ -46,8 +46,7 @@ fn page(status: StatusCode, title: &str, forms_to: Option<&str>, content: &Marku
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // The policy is not `no-referrer`, because with `no-referrer`, browsers send `Origin: null` with the
-    // form.
+    // The referrer policy is not `no-referrer`: with that policy, browsers would send `Origin: null` with the form.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     if let Ok(policy) = HeaderValue::from_str(&policy) {

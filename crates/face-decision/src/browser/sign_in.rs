@@ -17,7 +17,7 @@ use enfilade_passage::{Credential, Refusal, Session};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 
-/// GET returns the page, and POST signs in.
+/// GET returns the page. POST signs the user in.
 pub(crate) fn sign_in(context: RequestContext<'_>) -> Reply<'_> {
     Reply::later(async move {
         let RequestContext { faces, connection, request, mut trace } = context;
@@ -35,7 +35,7 @@ pub(crate) fn sign_in(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// The application's host from which a browser comes, and to which it returns with a code.
+/// The host of the application that the browser requested. After the user has signed in, the browser returns to this host with a code.
 struct Origin {
     application: ApplicationName,
     host: HostName,
@@ -46,11 +46,11 @@ struct Origin {
     to: Target,
 }
 
-/// The parameters of the link, or the fields of the form. The form repeats the parameters of the link as hidden fields.
+/// The parameters in the URL of the page, or the fields of the form. The form contains the parameters of the URL as hidden fields.
 type Fields = [(String, String)];
 
 impl Origin {
-    /// Reads the parameters of a link or a form. Returns `Ok(Ok(None))` if the user opened the page directly, and `Ok(Err(BadLink))` if a parameter
+    /// Reads the parameters of a URL or of a form. Returns `Ok(Ok(None))` if the user opened the page directly, and `Ok(Err(BadLink))` if a parameter
     /// is malformed or no application has the host.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ async fn show(
 ) -> Result<Answer, Failure> {
     let pairs = query(&head.uri);
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
-    // Pages of other hosts below the same domain can make a browser load this page in the background, with the cookie. So the server uses the session
-    // only if the browser opens the page.
+    // A page of another host below the same domain can make a browser load this page in the background. The browser then sends the cookie. So the
+    // server uses the session only if the browser opens this page for the user.
     match signed_in(faces, connection, &head.headers, trace).await?.filter(|_| opens_page(&head.headers)) {
         Some(session) => proceed(faces, trace, session, origin.as_ref()).await,
         None => Ok(form(origin.as_ref(), &pairs, "", None, None)),
@@ -108,7 +108,7 @@ async fn signed_in(
     headers: &HeaderMap,
     trace: &mut Trace,
 ) -> Result<Option<Session>, Failure> {
-    // A cookie that cannot be read counts as no cookie. The user can sign in, and gets a new cookie.
+    // A malformed cookie is treated like a missing cookie: the user can sign in, and gets a new cookie.
     let Ok(Some(ask)) = browser(headers, SIGN_IN_COOKIE, || Audience::SignIn) else { return Ok(None) };
     match faces.arc_house().admit(&Credential::Browser(ask), connection.peer.ip()).await {
         Ok(visit) => {
@@ -167,7 +167,7 @@ async fn submit(
 ) -> Result<Answer, Failure> {
     check_origin(request.headers(), |origin| origin == own.as_bytes())?;
     let body = collect_form(request.into_body(), &faces.limits()).await?;
-    const NO_FORM: RequestError = RequestError::Parameter("the body is no form in UTF-8");
+    const NO_FORM: RequestError = RequestError::Parameter("the body is not a form in UTF-8");
     let pairs = form_pairs(&body).ok_or(NO_FORM)?;
     let Ok(origin) = Origin::read(faces, &pairs)? else { return Ok(page::bad_link()) };
     let user = parameter(&pairs, "user").unwrap_or_default().trim();

@@ -21,12 +21,12 @@ struct Place {
     visitor: IpAddr,
 }
 
-/// Signs out at the page for signing in. GET returns a page with a button, and POST signs out.
+/// Signs out at the page for signing in. GET returns a page with a button, and POST signs the user out.
 pub(crate) fn sign_out_here(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, false)
 }
 
-/// Signs out at the host of an application. As at the page for signing in, GET returns a page with a button, and POST signs out.
+/// Signs out at the host of an application. As at the page for signing in, GET returns a page with a button, and POST signs the user out.
 pub(crate) fn sign_out_at_application(context: RequestContext<'_>) -> Reply<'_> {
     reply(context, true)
 }

@@ -36,7 +36,7 @@ async fn begin(
     let visited = Visited::read(headers)?;
     visited.origin(faces)?;
     connection.anonymous.release();
-    // If the browser already has a secret, the same secret is used again, because it is possible that the user opened several pages at the same time.
+    // If the browser already has a secret, the same secret is used again, because the user may have opened several pages at the same time.
     let known = cookie(headers, START_COOKIE).and_then(|text| std::str::from_utf8(text).ok());
     let secret = match known.filter(|text| from_lower_hex::<32>(text).is_some()) {
         Some(known) => known.to_owned(),

@@ -299,7 +299,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     }
 }
 
-/// The path of the only call with the errors of OAuth 2.0. Its body is a form.
+/// Only the call with this path answers with the errors of OAuth 2.0. The body of its request is a form.
 const CLIENT_CREDENTIALS: &str = "/OS-OAUTH2/token";
 
 fn asked_for(route: &V3Route) -> Option<Value> {
@@ -340,7 +340,8 @@ fn operation(route: &V3Route) -> String {
     format!("{}_{path}", route.method.to_ascii_lowercase())
 }
 
-/// OpenAPI links from a created resource to calls. The path of each call contains the id of the resource, and no other unknown parameter.
+/// The OpenAPI links from a created resource to the calls about this resource. The path of such a call consists of the path of the creating request
+/// and the id of the resource. Further parts without a parameter can follow.
 fn links(route: &V3Route) -> Map<String, Value> {
     let made = if route.method == "POST" { kind(route.path) } else { None };
     let Some((collection, Schema { one: name, .. })) = made.filter(|_| route.need == V3Need::Session) else {
@@ -357,7 +358,7 @@ fn links(route: &V3Route) -> Map<String, Value> {
         if names.len() != given + 1 {
             continue;
         }
-        // The response to a request that creates several records contains no single record. So the request has no links.
+        // A request of these kinds creates several records, and its response contains a list. So the response has no links.
         if ["limits", "registered_limits"].contains(collection) {
             continue;
         }
@@ -478,7 +479,7 @@ fn what_is_written_down_is_the_table() {
 /// All routing rules of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// Rules of Keystone for which this server answers 404. Each entry contains a prefix of the paths of such rules, and the reason.
+/// Routing rules of Keystone for which this server answers 404. Each entry contains a prefix of paths, and the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("/static/", "Keystone's own pages"),
     ("/v3/auth/tokens/OS-PKI", "PKI tokens are not supported"),
@@ -513,7 +514,7 @@ fn rules() -> String {
         let reason = elsewhere.or_else(not_served).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // For some rules, Keystone prints methods for which it answers 405. This server does not have these methods.
+            // Some rules that Keystone prints contain methods for which Keystone itself answers 405. This server does not have these methods.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented, except {}", some.join(", "))
             }

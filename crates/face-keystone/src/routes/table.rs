@@ -156,7 +156,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         ],
         &resource!(User, "user", "users"),
         &[
-            nobody("POST", "/users/{user_id}/password", V3Call::ChangePassword, "Change password of a user; needs the current password, no session"),
+            nobody("POST", "/users/{user_id}/password", V3Call::ChangePassword, "Change the password of a user; needs the current password, but no session"),
             session("GET", "/users/{user_id}/groups", V3Call::Do(groups::list_groups), "list_groups_for_user", "List groups of a user"),
             session("GET", "/users/{user_id}/projects", V3Call::Do(projects::of_user), "list_user_projects", "List projects on which a user has a role"),
         ],
@@ -247,8 +247,8 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         ],
         &resource!(under "/OS-OAUTH1", Consumer, "consumer", "consumers"),
         &[
-            nobody("POST", "/OS-OAUTH1/request_token", V3Call::RequestToken, "Create request token; needs the signature of a consumer, no session"),
-            nobody("POST", "/OS-OAUTH1/access_token", V3Call::AccessToken, "Exchange an approved request token for an access token; needs the signature of a consumer, no session"),
+            nobody("POST", "/OS-OAUTH1/request_token", V3Call::RequestToken, "Create request token; needs the signature of a consumer, but no session"),
+            nobody("POST", "/OS-OAUTH1/access_token", V3Call::AccessToken, "Exchange an approved request token for an access token; needs the signature of a consumer, but no session"),
             session("PUT", "/OS-OAUTH1/authorize/{request_token_id}", V3Call::Do(oauth1::approve), "authorize_request_token", "Approve request token: delegate own roles to its consumer"),
             session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens", V3Call::Do(oauth1::list), "list_access_tokens", "List access tokens that a user authorized"),
             session("GET", "/users/{user_id}/OS-OAUTH1/access_tokens/{access_token_id}", V3Call::Do(oauth1::show), "get_access_token", "Show access token without its secret"),

@@ -10,11 +10,11 @@ pub struct SignInForm<'a> {
     pub action: &'a str,
     /// Names and values of hidden fields.
     pub hidden: &'a [(&'a str, &'a str)],
-    /// The name that the user entered before.
+    /// The name that the user entered in an earlier attempt or step.
     pub user: &'a str,
     /// The reason why the last attempt failed.
     pub problem: Option<&'a str>,
-    /// The proof of the right password; `None` if the form asks for the password.
+    /// The receipt for the right password; `None` if the form asks for the password.
     pub receipt: Option<&'a str>,
     /// The passkeys that can take the place of the code; `None` if there are none, or the page has no script.
     pub passkeys: Option<&'a OfferedPasskeys>,

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Attempt {
 }
 
 /// Checks the fields of a form: the password or a receipt for the password, and the code or the passkey if the form contains one. `origin` is the
-/// header `Origin`, after its check. If there is no `origin`, no passkey is accepted.
+/// value of the header `Origin`, which the caller has checked. If `origin` is `None`, no passkey is accepted.
 ///
 /// # Errors
 /// The refusal of door 2, or the failure to store the use of the code. [`why_not`] returns the sentence for the person.
@@ -53,7 +53,8 @@ pub async fn log_in(
         let shown = if passkey.is_some() { "passkey".as_bytes() } else { code.as_bytes() };
         let (ask, named) = password(user, shown).ok_or(IdentityRefusal::NoCredential)?;
         trace.event.authid = named.clone();
-        // A receipt must not be used to count wrong codes for another user, or to learn about another user.
+        // The receipt must belong to the user that the form names. Otherwise a client with the receipt of one user could cause wrong codes to be
+        // counted for another user, or learn facts about another user.
         if !house.is_name_of(&ask.authid, &receipt.user())? {
             return Err(IdentityRefusal::OtherUser.into());
         }

@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    /// If damaged bytes can be decoded as a change, the encoding of this change is exactly these bytes. So no two sequences of bytes mean the same
-    /// change.
+    /// Some damaged bytes can be decoded as a change. The encoding of this change is then exactly the damaged bytes. So no two sequences of bytes
+    /// mean the same change.
     #[test]
     fn damaged_bytes_are_refused_or_are_another_change() {
         for change in changes() {

@@ -75,10 +75,10 @@ const MANY: u64 = 1_000_000_000;
 limits! {
     /// Open connections, in all.
     connections = 10_000, 1, MANY, "connections", "a new connection is closed at once";
-    /// Open connections from one address, without the connections on which a client has logged in. For IPv6, this is the limit of a /64; a /56 may
-    /// have 4 times as many, and a /48 16 times as many.
+    /// Open connections from one address, not counting the connections on which a client has logged in. For IPv6, this is the limit of a /64; a /56
+    /// may have 4 times as many, and a /48 16 times as many.
     connections_per_address = 256, 1, MANY, "connections", "a new connection is closed at once";
-    /// Connections from one address that are served at the same time, without the connections on which a client has logged in.
+    /// Connections from one address that are served at the same time, not counting the connections on which a client has logged in.
     unauthenticated_per_address = 64, 1, MANY, "connections", "further connections wait; a waiting connection takes the place of a served connection that has made no progress for 1 second";
     /// Time until a new connection is served and its client sends the first byte.
     first_byte_seconds = 5, 1, HOUR, "seconds", "the connection is closed";
@@ -169,7 +169,7 @@ limits! {
     browser_session_seconds = 12 * HOUR, 1, 31 * 24 * HOUR, "seconds", "the user has to sign in again";
     /// Links with which one user shares files or folders at the same time. Expired links do not count; the server deletes them when the user makes another link.
     links_per_user = 200, 0, 10_000, "links", "the user cannot make a link; if the limit is 0, no user can make links, and links that exist stay valid";
-    /// Longest time for which a link can be made.
+    /// Longest lifetime of a link.
     link_seconds = 31 * 24 * HOUR, 60, 366 * 24 * HOUR, "seconds", "the link is refused; its maker has to choose an earlier end";
     /// Log lines about refused requests without a valid credential, for all clients together. Log lines about failed logins have a separate limit
     /// with the same number. Metrics and delays also count the requests that are not logged.

@@ -63,7 +63,7 @@ impl<V: Word> WordMemo<V> {
         self.table.get(key.0).map(V::from_word)
     }
 
-    /// The remembered results of many keys. First two words of every set are read, and then the entries, so that the CPU handles the cache misses in
+    /// The remembered results of many keys. Two words of every set are read first, and then the entries, so that the CPU handles the cache misses in
     /// parallel.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
         self.touch(keys.iter().copied());

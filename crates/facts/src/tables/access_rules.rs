@@ -105,7 +105,7 @@ mod tests {
             AccessRuleKey::of(ann, &rule(1, "network", "GET", "/a")),
             AccessRuleKey::of(ann, &rule(1, "compute", "PUT", "/a")),
             AccessRuleKey::of(ann, &rule(1, "compute", "GET", "/b")),
-            // The same bytes with another border between the fields.
+            // The same bytes, but the border between the fields is at another place.
             AccessRuleKey::of(ann, &rule(1, "computeG", "ET", "/a")),
         ];
         assert!(others.iter().all(|other| *other != key));

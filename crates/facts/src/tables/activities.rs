@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::UserId;
 use serde::{Deserialize, Serialize};
 
-/// The seconds of a day.
+/// The number of seconds in a day.
 const DAY: i64 = 86_400;
 
 /// The last login of a user, and the lock after failed logins. This is a separate record, because logins must not change the record of the user.

@@ -114,7 +114,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// The host with the port of the application's URLs, as in a URL.
+    /// The host and the port of the application's URLs, as in a URL (`host:port`). If the URLs contain no port, only the host.
     pub fn authority(&self, host: &HostName) -> String {
         self.port.map_or_else(|| host.to_string(), |port| format!("{host}:{port}"))
     }

@@ -70,7 +70,7 @@ pub struct Blob {
     pub ec2: Option<Ec2Key>,
 }
 
-/// The data with which signatures made with an EC2 key are checked.
+/// The data for checking the signatures that clients make with an EC2 key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ec2Key {
     /// The secret key.

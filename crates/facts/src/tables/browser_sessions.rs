@@ -121,7 +121,7 @@ impl fmt::Debug for SecretDigest {
 }
 
 impl SecretDigest {
-    /// The digest that no secret has. It replaces a digest in a dump without secrets.
+    /// A digest that does not match any secret. In a dump without secrets, it replaces the digest of a secret.
     pub(crate) const NONE: SecretDigest = SecretDigest([0; 32]);
 }
 

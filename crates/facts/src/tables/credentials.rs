@@ -10,11 +10,11 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Verifier {
-    /// A keyed hash: for secrets that the server generated, which cannot be guessed and need no slow hash.
+    /// A keyed hash, for a secret that the server generated. Such a secret cannot be guessed, so it needs no slow hash.
     Keyed([u8; 32]),
     /// The string of a slow hash: crypt(3) or argon2.
     Crypt(String),
-    /// A crypt(3) string to be replaced. At the next use of the secret, a keyed hash replaces the string if the secret cannot be guessed.
+    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret cannot be guessed.
     Upgrading(String),
     /// The owner authenticates with a client certificate in the TLS handshake. The certificate has this SHA-256 fingerprint. The token has no secret,
     /// and the public fingerprint is not accepted as a secret.
@@ -131,8 +131,8 @@ pub struct Credential {
     pub created: i64,
     /// A description of the token.
     pub comment: Option<String>,
-    /// If true, the token has only the roles that are assigned to it, as far as its owner has them too. If false, the token has all roles of its
-    /// owner.
+    /// If true, the token has a right only if the roles of the token and the roles of its owner both grant the right. If false, the token has all
+    /// roles of its owner.
     #[serde(default)]
     pub own_roles: bool,
     /// The field is `Some` if files define the token. `user.cfg` defines its existence, `enabled`, expiry and comment; `token.shadow` defines its

@@ -83,7 +83,7 @@ impl Row for Datastore {
     }
 }
 
-/// Settings of a datastore that `datastore.cfg` has no properties for.
+/// Settings of a datastore. `datastore.cfg` has no properties for these settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatastoreProfile {
     /// The quota, in bytes of content.
@@ -94,7 +94,7 @@ pub struct DatastoreProfile {
     /// The rules for access to the datastore's files.
     #[serde(default)]
     pub access: AccessRules,
-    /// The members of the fleet that may serve the datastore; `None` for the files member.
+    /// The members of the fleet that may serve the datastore; `None` if the files member serves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<HomeMembers>,
 }

@@ -3,8 +3,8 @@
 //! Each request checks its session against the current facts. So a session is refused after a record on which the session depends is deleted or
 //! disabled. But the same right can be given again later, and an ended session must stay ended. So the commit that takes the right away also sets a
 //! mark ([`Revoked`]) on a record on which the session depends. A session has ended if it depends on a record with a mark, and was issued no later
-//! than the second of the mark. For a timeless mark ([`Revoked::is_timeless`]), the second does not matter. [`ENDINGS`] lists the changes that end
-//! sessions.
+//! than the last second that the mark covers. For a timeless mark ([`Revoked::is_timeless`]), the issue time does not matter. [`ENDINGS`] lists the
+//! changes that end sessions.
 //!
 //! A session depends on its token and audit chain, on its scope, on the record for which it was issued (such as an application credential or trust),
 //! on its user, on the groups of the user, and on the domains of scope, user and groups. The session depends on the grants to the user and to these
@@ -159,11 +159,11 @@ pub trait Ends: Row {
     /// The marks that are set when the record is deleted.
     fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
 
-    /// The marks that are set when the record is replaced. The second `now` is the time of the replacement.
+    /// The marks that are set when the record is replaced. `now` is the time of the replacement, in seconds since the epoch.
     fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
 }
 
-/// Whether the expiry date `before` has passed and the expiry date `after` has not. The date 0 never passes.
+/// Whether the expiry date `before` has passed, and the expiry date `after` has not passed. The date 0 never passes.
 fn is_revived(before: i64, after: i64, now: i64) -> bool {
     let is_over = |expires: i64| expires != 0 && expires <= now;
     is_over(before) && !is_over(after)

@@ -1,4 +1,4 @@
-//! The keys of endpoint filters: a project, and an endpoint or a group of endpoints that its catalog contains.
+//! The keys of endpoint filters. A key consists of a project, and an endpoint or group of endpoints that the catalog of the project contains.
 
 use super::Key;
 use crate::codec::Reader;

@@ -27,8 +27,8 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
-    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains its kind, and
-    /// its name or key ([`ExtraKey`]). If the record is removed from this server, no later import adds it again.
+    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains the kind of the
+    /// record, and its name or key ([`ExtraKey`]). If the record is removed from this server, no later import adds it again.
     Imported = 9,
     /// A registered limit.
     RegisteredLimit = 10,

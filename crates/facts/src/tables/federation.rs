@@ -189,7 +189,7 @@ pub struct ServiceProvider {
     pub auth_url: String,
     /// The URL that receives the SAML assertion about a user.
     pub sp_url: String,
-    /// Whether answers that describe a token list the provider.
+    /// Whether the server lists the provider in an answer that describes a token.
     pub enabled: bool,
     /// A description of the provider.
     pub description: Option<String>,

@@ -117,7 +117,7 @@ pub struct FileVersion {
     pub bytes: u64,
 }
 
-/// A mirrored file: the version that the facts are taken from, and the errors in it.
+/// A mirrored file: the version that the facts are taken from, and the errors in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirroredFile {
     /// The version that the facts were taken from; `None` while the file cannot be read.
@@ -138,7 +138,7 @@ pub struct MirroredFile {
 }
 
 impl MirroredFile {
-    /// The most problems that the record lists.
+    /// The largest number of problems that the record lists.
     pub const PROBLEMS_MAX: usize = 20;
 }
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct NamedRole {
     /// The name of the role, unique among the roles of the same domain, or among the roles without a domain.
     pub name: String,
-    /// The domain that the role belongs to. No token contains a role of a domain. If a user has a role of a domain, a token of the user contains the
-    /// roles that this role implies.
+    /// The domain that the role belongs to. No token contains a role that belongs to a domain. If a user has such a role, a token of the user
+    /// contains the roles that this role implies.
     #[serde(default)]
     pub domain: Option<DomainId>,
     /// A description of the role.

@@ -62,7 +62,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Replaces the digest of the secret and the hash of the password by values that nothing matches.
+    /// Replaces the digest of the secret and the hash of the password with values that no secret and no password matches.
     pub(super) fn redact(&mut self) {
         self.secret = SecretDigest::NONE;
         if let Some(password) = &mut self.password {

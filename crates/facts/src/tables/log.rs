@@ -25,7 +25,7 @@ pub type Keys = Vec<(Table, Vec<u8>)>;
 pub struct LogEntry {
     /// The author: an authid, a person at the command line, the edited files that the change mirrors, or the server itself (`enfilade`).
     pub who: String,
-    /// The description, in the words of the command line.
+    /// The description, in the terms that the command line uses.
     pub what: String,
     /// The time of the change, in seconds since the epoch.
     pub unix_seconds: i64,

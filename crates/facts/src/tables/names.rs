@@ -35,8 +35,8 @@ const NOWHERE: IdBytes = IdBytes::new([0; 16]);
 const DIGEST_BYTES: usize = 20;
 
 /// The key of a name: its kind, the domain or user within which it is unique, and a digest of the name. The record contains the name itself, because
-/// a key of LMDB is too short for a name of 255 characters. Names are compared byte for byte, in the facts and in every file. So two texts that
-/// differ in one byte are different names.
+/// a name of 255 characters is too long for a key of LMDB. Names are compared byte for byte, in the facts and in every file. So two texts that differ
+/// in one byte are different names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,

@@ -21,7 +21,7 @@ impl SharedSecret {
         SharedSecret(Some(bytes))
     }
 
-    /// The text of the secret; `None` if this record comes from a dump from which the secret was left out. If there is no secret, no signature is
+    /// The text of the secret; `None` if this record comes from a dump that does not contain the secret. If there is no secret, no signature is
     /// accepted.
     pub fn text(&self) -> Option<String> {
         self.0.map(|bytes| to_hex(&bytes))

@@ -13,8 +13,8 @@ pub enum Who {
     Group(GroupId),
     /// One token.
     Token(CredentialId),
-    /// The user, token or group with this name, which need not exist. Records that mirror `acl.cfg` have this form, because the file has names and no
-    /// ids.
+    /// The user, token or group with this name. It is possible that no such user, token or group exists. Records that mirror `acl.cfg` have this
+    /// form, because the file contains names, not ids.
     Named(Ugid),
 }
 

@@ -88,8 +88,8 @@ pub struct Delegation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<CredentialId>,
     /// The expiry in microseconds since the epoch, if the client asked for an expiry with a fraction of a second. The record of the token contains
-    /// the same expiry, rounded down to a whole second, and the credential ends at that second. The microseconds are only shown to clients. They are
-    /// not shown after the token got another expiry.
+    /// the same expiry, rounded down to a whole second, and the credential ends at that second. The microseconds are used only in answers to clients.
+    /// If the token gets another expiry later, the microseconds are not used any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_micros: Option<i64>,
 }
@@ -123,7 +123,7 @@ impl Row for Delegation {
     }
 }
 
-/// Attributes of a user in Identity v3 that `user.cfg` has no fields for.
+/// Attributes of a user in Identity v3. `user.cfg` has no fields for these attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The project of a session if the login asks for no scope.

@@ -63,9 +63,10 @@ impl Revoked {
         Revoked::Link(digest_of(&[kind], key))
     }
 
-    /// Whether a mark on the subject ends all sessions of the subject, at any second of issue. This is true for a token, a chain, a trust, an OAuth
-    /// consumer and an OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new secret of an
-    /// EC2 key have the chain of the key, so door 2 compares the sessions of EC2 keys with the second of a mark on the chain.
+    /// Whether a mark on the subject ends all sessions of the subject, with any issue times. This is true for a token, a chain, a trust,
+    /// an OAuth consumer and an OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new
+    /// secret of an EC2 key have the chain of the key, so for these sessions, door 2 compares the issue time with the last second that the mark on
+    /// the chain covers.
     pub fn is_timeless(&self) -> bool {
         use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
         matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))
@@ -194,7 +195,7 @@ impl Revocation {
     }
 
     /// Combines this record with the previous record of the subject. The previous record can cover later seconds, if the clock was ahead when the
-    /// previous record was made. The result covers what either record covers.
+    /// previous record was made. The result covers every second that at least one of the two records covers.
     #[must_use]
     pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {
@@ -212,7 +213,7 @@ impl Revocation {
     }
 }
 
-/// The form of a dump; an older dump has no `until`.
+/// The form of the record in a dump. An older dump does not contain `until`.
 #[derive(Deserialize)]
 struct Dumped {
     issued_before: i64,

@@ -129,7 +129,7 @@ pub struct SecondFactor {
     pub used_step: u64,
     /// The digests of the recovery codes that were not used yet.
     pub recovery: Vec<SecretDigest>,
-    /// The passkeys, which the user can use in the place of a code. Since format 16.
+    /// The passkeys, which the user can use in place of a code. Since format 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passkeys: Vec<Passkey>,
 }

@@ -1,6 +1,6 @@
-//! Decides which changes of a record take rights away and give none. When the memory map of an LMDB store is nearly full, only changes that take
-//! rights away are committed, and changes that mirror an edited file ([`Requester::File`](crate::Requester::File)). The rest of the map is reserved
-//! for these changes.
+//! Decides which changes of a record take rights away and give none. When the memory map of an LMDB store is nearly full, only two kinds of changes
+//! are committed: changes that take rights away, and changes that mirror an edited file ([`Requester::File`](crate::Requester::File)). The rest of
+//! the map is reserved for these changes.
 
 use super::{
     Activity, Assignment, AssignmentKey, Credential, Datastore, Domain, Key, Link, NamedRole, Passkey,
@@ -10,9 +10,9 @@ use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
-/// record does not exist. A new record counts as giving a right. Exceptions: a NoAccess that also counts below its path, and the records of
-/// `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record counts as giving no right. Exceptions:
-/// the deletion of NoAccess, and of the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
+/// record does not exist. A new record counts as giving a right. Exceptions: an assignment of NoAccess that also counts below its path, and the
+/// records of `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record counts as giving no right.
+/// Exceptions: the deletion of NoAccess, and of the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -36,7 +36,7 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. To delete
+/// For a record of `Assignments`, `Activities` or `SecondFactors`: the table and key of the user, group or token that the record is for. Deleting
 /// NoAccess, a lock or a second factor gives no right if this user, group or token is deleted, too. The result is `None` for any other record. It is
 /// also `None` for an assignment of `acl.cfg`, which contains a name and no id.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
@@ -170,8 +170,8 @@ fn second_factor(before: &SecondFactor, after: &SecondFactor) -> bool {
     before.used_step <= after.used_step && is_part_of(&after.recovery, &before.recovery) && *after == same
 }
 
-/// A lock gives no right, and neither does an earlier second in which the user becomes inactive. A login gives no right either, because the user was
-/// admitted already. If logins could not be written on a full disk, all users would become inactive.
+/// A lock gives no right. A change after which a user becomes inactive at an earlier time gives no right either. A login gives no right either,
+/// because the user was admitted already. If logins could not be written on a full disk, all users would become inactive.
 fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let read = |bytes: Option<&[u8]>| bytes.map_or(Some(Activity::default()), read::<Activity>);
     read(before).zip(read(after)).is_some_and(|(before, after)| {
@@ -267,7 +267,7 @@ mod tests {
         let disabled = User { enabled: false, ..alice() };
         assert!(!takes(&disabled, &alice()) && !is_new(&alice()) && !is_new(&disabled));
         let without = User { password: None, ..alice() };
-        assert!(!takes(&without, &alice()), "a first password lets somebody in");
+        assert!(!takes(&without, &alice()), "a first password takes nothing away");
         assert!(takes(&User { expires: 0, ..alice() }, &alice()));
     }
 
@@ -396,7 +396,7 @@ mod tests {
         assert!(is_new(&active), "a user without a record never becomes inactive");
         assert!(!takes(&locked, &active) && !is_deleted(&locked) && !is_deleted(&active));
         assert!(takes(&active, &active.active_on(9, 3)));
-        // A login sets a later day and a later second of inactivity. A later second of inactivity without a login gives a right.
+        // A login sets a later day, and a later second in which the user becomes inactive. A change that sets only a later second gives a right.
         assert!(takes(&active, &active.active_on(11, 3)) && !takes(&active, &active.active_on(10, 4)));
         assert!(!takes(&locked, &active.active_on(11, 3)));
         let owner = Some((Table::Users, vec![7; 16]));

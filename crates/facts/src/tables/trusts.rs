@@ -90,7 +90,7 @@ mod tests {
             assert_eq!((R::decode(&mut from).as_ref(), from.is_empty()), (Some(row), true));
         }
         let cut = new.get(..new.len() - 1).unwrap_or_default();
-        assert_eq!(R::decode(&mut Reader::new(cut)), None, "a part of the id is damage");
+        assert_eq!(R::decode(&mut Reader::new(cut)), None, "a record with only a part of the id is damaged");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct RegisteredLimit {
     pub region: Option<RegionId>,
     /// The name of the resource, such as `volumes`.
     pub resource: String,
-    /// The limit; -1 is no limit.
+    /// The limit; -1 means no limit.
     pub default: i32,
     /// A description of the limit.
     pub description: Option<String>,
@@ -77,7 +77,7 @@ pub struct Limit {
     pub registered: RegisteredLimitId,
     /// The project or domain.
     pub owner: LimitOwner,
-    /// The limit; -1 is no limit.
+    /// The limit; -1 means no limit.
     pub value: i32,
     /// A description of the limit.
     pub description: Option<String>,

@@ -187,8 +187,8 @@ impl From<Userid> for Authid {
 }
 
 impl Authid {
-    /// An authid for a text that cannot be an authid. The authid has a realm with an empty name. No account has such a realm, so door 2 refuses the
-    /// authid like every unknown authid.
+    /// An authid that stands for a text that is not a valid authid. The authid has a realm with an empty name. No account has such a realm, so door 2
+    /// refuses the authid like every unknown authid.
     pub fn of_nobody(text: &str) -> Authid {
         let odd = |text: &str| Text { text: text.into(), is_plain: false };
         let shown = text.get(..text.floor_char_boundary(limits::USERID_BYTES_MAX)).unwrap_or_default();

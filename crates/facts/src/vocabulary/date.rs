@@ -7,7 +7,7 @@ pub const LAST_SECOND: i64 = 253_402_300_799;
 /// The seconds of -9999-01-01T00:00:00Z, the first time that the library supports.
 const FIRST_SECOND: i64 = -377_705_116_800;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// Microseconds of a second.
+/// The number of microseconds in a second.
 pub const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// The date and time of these seconds, or the nearest date and time that can be shown.

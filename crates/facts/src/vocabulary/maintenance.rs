@@ -93,7 +93,7 @@ impl From<MaintenanceMode> for String {
 pub struct Maintenance {
     /// The mode.
     pub mode: MaintenanceMode,
-    /// The text for a refused client.
+    /// The text that a refused client gets.
     pub message: Option<String>,
 }
 

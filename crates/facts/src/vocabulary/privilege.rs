@@ -8,7 +8,7 @@ use std::ops::{BitAnd, BitOr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Privileges(u32);
 
-/// Every privilege, from the lowest bit.
+/// Every privilege, in the order of the bits, beginning with the lowest bit.
 const NAMES: [&str; 23] = [
     "Sys.Audit",
     "Sys.Modify",

@@ -105,7 +105,7 @@ impl Sid {
 
 impl Hash for Sid {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The sub-authorities after `count` are always 0. So they distinguish no SIDs, and hashing them would take most of the time.
+        // The sub-authorities after `count` are always 0. So the hash does not need them. Hashing them would take most of the time.
         self.authority.hash(state);
         self.subs().hash(state);
     }

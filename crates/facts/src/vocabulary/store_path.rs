@@ -57,7 +57,7 @@ impl StorePath {
     /// URLs of collections.
     ///
     /// # Errors
-    /// [`PathRefused`] for a text that is no valid path.
+    /// [`PathRefused`] for a text that is not a valid path.
     pub fn from_url(encoded: &str) -> Result<Self, PathRefused> {
         let encoded = encoded.strip_suffix('/').unwrap_or(encoded);
         if encoded.is_empty() {
@@ -73,7 +73,7 @@ impl StorePath {
     /// The path in the request target of an application, such as `/a/b?c=d`. The query is ignored.
     ///
     /// # Errors
-    /// [`PathRefused`] for a text that is no valid path, or that an application could read as another path.
+    /// [`PathRefused`] for a text that is not a valid path, or that an application could read as another path.
     pub fn from_target(target: &str) -> Result<Self, PathRefused> {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
         let is_graphic = |byte: u8| byte.is_ascii_graphic() && byte != b'#';

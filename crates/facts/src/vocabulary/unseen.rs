@@ -4,7 +4,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
 /// Unicode's format characters (general category Cf, version 16), the characters that a renderer does not show (`Default_Ignorable_Code_Point`), and
-/// the separators of lines and paragraphs. Two names that differ only in these characters look alike, and some of them reverse the direction of text.
+/// the separators of lines and paragraphs. Two names that differ only in these characters look alike, and some of these characters reverse the
+/// direction of text.
 const UNSEEN: [(u32, u32); 25] = [
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),
@@ -118,7 +119,7 @@ mod tests {
             ("Jürgen Groß 名", "Jürgen Groß 名"),
             ("a\u{202e}b\u{1b}[2J\n", r"a\u{202e}b\u{1b}[2J\u{a}"),
             (r"CORP\svc", r"CORP\svc"),
-            // A text that looks like an escape is not shown like the character of the escape.
+            // If a text looks like an escape, it is shown in another form than the character that the escape stands for.
             (r"a\u{202e}b", r"a\\u{202e}b"),
             ("a\\\u{202e}b", r"a\\\u{202e}b"),
             (r"it\'s\", r"it\'s\"),

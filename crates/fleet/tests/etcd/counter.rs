@@ -26,7 +26,7 @@ pub(crate) fn number(source: &dyn Source) -> (Option<Domain>, u64) {
     granted(source).unwrap()
 }
 
-/// The domain, and the number, if the source shows facts.
+/// The domain, and the number. An error if the source does not show facts.
 pub(crate) fn granted(source: &dyn Source) -> Result<(Option<Domain>, u64), SourceError> {
     let row = source.read(|view| view.get::<Domain>(&id()))??;
     let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);

@@ -39,7 +39,7 @@ impl Server {
         tokio::runtime::Runtime::new().unwrap().block_on(begun).unwrap();
     }
 
-    /// Makes a machine of this name a member of a log.
+    /// Makes the machine with this name a member of a log.
     pub(crate) fn admit(&self, prefix: &str, store: StoreId, name: &str) {
         // A connection belongs to the runtime of its first call, so each runtime needs its own connection.
         let log = self.log(prefix, store);
@@ -75,7 +75,7 @@ impl Server {
         text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The keys that begin with this text, and their values in the form of `etcdctl`.
+    /// The keys that begin with this text, and their values, in the form in which `etcdctl` prints them.
     pub(crate) fn values(&self, prefix: &str) -> Vec<String> {
         self.0.control(&["get", "--prefix", "--hex", prefix]).lines().map(str::to_owned).collect()
     }

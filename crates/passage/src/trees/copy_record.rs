@@ -35,7 +35,7 @@ impl CopyRecord {
         }
     }
 
-    /// Records a directory that is copied with its entries.
+    /// Records a directory that is to be copied together with its entries.
     pub(super) fn enter(&mut self, path: &StorePath, directory: &Node) {
         self.directories.push((path.clone(), directory.object()));
     }

@@ -98,8 +98,8 @@ impl Stay {
         Ok((found, permit, tree))
     }
 
-    /// The directory of a path. If that directory was deleted, the nearest directory above it that exists: its ACL decides in place of the ACL that
-    /// is gone.
+    /// The directory of a path. If that directory was deleted, the nearest existing directory above it. The ACL of the existing directory then
+    /// decides instead of the ACL of the deleted directory.
     fn nearest_directory(&mut self, path: &StorePath) -> Result<Node, Refusal> {
         let mut path = path.clone();
         loop {
@@ -116,7 +116,8 @@ impl Stay {
     /// The items of the trash that the user may see, after the item `after`, at most `most`.
     ///
     /// # Errors
-    /// The refusal of door 4 if the user may not see the items of all users. When the trash cannot be read.
+    /// The refusal of door 4 if the items of all users are requested, and the visitor may not administer the datastore. An error if the trash cannot
+    /// be read.
     pub fn trash(
         &mut self,
         whose: WhoseTrash,
@@ -153,7 +154,7 @@ impl Stay {
     ///
     /// # Errors
     /// [`Content::Exists`] if something has the path, [`Content::ParentAbsent`] if its folder does not exist; the refusal of door 4 if the user may
-    /// not delete the item at the path where it was, or not create the object at the new path.
+    /// not delete the item at the path where it was, or may not create the object at the new path.
     pub fn restore(
         &mut self,
         id: ItemId,

@@ -1,8 +1,8 @@
 //! Encryption of a backup in the age format (<https://c2sp.org/age>), so that the `age` tool can decrypt the backup without this program.
 //!
 //! The header contains a random file key, which is encrypted for each recipient with X25519, or for a passphrase with scrypt. The payload is
-//! encrypted in chunks. Each chunk is bound to its number and to whether it is the last chunk, so a payload that was cut or reordered is refused.
-//! This module only combines the cryptographic functions of aws-lc and of the `scrypt` crate.
+//! encrypted in chunks. The encryption of a chunk depends on the number of the chunk, and on whether it is the last chunk. So a payload that was cut
+//! or reordered is refused. This module only combines the cryptographic functions of aws-lc and of the `scrypt` crate.
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};

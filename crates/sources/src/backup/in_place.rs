@@ -111,8 +111,8 @@ impl NewDirectory {
         (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default()
     }
 
-    /// Exchanges the new directory with the old directory. The old directory gets the name `aside`. The old directory never has the temporary name,
-    /// because the next restore removes a directory with this name.
+    /// Exchanges the new directory with the old directory. The old directory gets the name `aside`. The old directory never gets the temporary name
+    /// of the new directory, because the next restore would remove a directory with the temporary name.
     fn exchange(&self, aside: &Path) -> io::Result<()> {
         std::fs::rename(&self.new, aside)?;
         let exchanged = rustix::fs::renameat_with(CWD, aside, CWD, &self.path, RenameFlags::EXCHANGE);

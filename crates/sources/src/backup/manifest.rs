@@ -35,7 +35,7 @@ pub struct Manifest {
     /// The number of facts.
     pub records: u64,
     /// Parts of the server's data that were outside the data directory. The key is the path in the backup, and the value is the path on the machine
-    /// of the backup.
+    /// on which the backup was made.
     pub outside: BTreeMap<String, PathBuf>,
     /// Every file except the manifest, in the order of the backup.
     pub files: Vec<Entry>,

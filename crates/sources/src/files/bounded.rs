@@ -1,4 +1,4 @@
-//! Reads a file safely, even if somebody has replaced the file by a FIFO or a huge file.
+//! Reads a file safely, even if somebody has replaced the file with a FIFO or a huge file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};

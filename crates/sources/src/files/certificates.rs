@@ -456,7 +456,7 @@ mod tests {
         let directory = scratch.path().join("certificates");
         std::fs::create_dir(&directory).unwrap();
         let at = |name: &str| directory.join(name);
-        // Sizes around each size at which a buffer grows.
+        // Sizes just below, at and just above each size at which a buffer grows.
         let mut names = Vec::new();
         for size in [0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16_383, 16_384, 16_385, 100_000, 1 << 20] {
             let name = format!("size-{size}");
@@ -510,7 +510,7 @@ mod tests {
         }
     }
 
-    /// In each round another completion fails. Its file is reported as failed, and all other files are read.
+    /// In each round, a different completion fails. The file of this completion is reported as failed, and all other files are read.
     #[test]
     fn whatever_completion_fails_only_its_file_is_not_read() {
         let Ok(ring) = Ring::probe() else { return };

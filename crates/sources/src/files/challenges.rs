@@ -10,14 +10,14 @@ use std::path::Path;
 /// The greatest size of a file, in bytes. The file contains a key authorization, which is much shorter: two words of base64.
 const BYTES_MAX: u64 = 4096;
 
-/// The content of the file of a token of HTTP-01; `None` if the token is not a word of base64url, or if no such file exists.
+/// The content of the file for a token of HTTP-01; `None` if the token is not a word of base64url, or if no such file exists.
 pub fn of_token(directory: &Path, token: &str) -> Option<Vec<u8>> {
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_word = !token.is_empty() && token.bytes().all(is_of_word);
     is_word.then(|| read(directory, token)).flatten()
 }
 
-/// The content of the file of a host name that is validated by TLS-ALPN-01; `None` if no such file exists.
+/// The content of the file for a host name that is validated by TLS-ALPN-01; `None` if no such file exists.
 pub fn of_host(directory: &Path, host: &str) -> Option<Vec<u8>> {
     let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_host = host.split('.').all(|label| !label.is_empty()) && host.bytes().all(is_of_host);

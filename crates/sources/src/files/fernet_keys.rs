@@ -305,10 +305,10 @@ impl FernetKeys {
         Ok(vec![(STAGED, new_key()?), (1, new_key()?)])
     }
 
-    /// Replaces the keys in the directory by these keys. If a key is already in the directory, its file is not changed.
+    /// Replaces the keys in the directory with these keys. If a key is already in the directory, its file is not changed.
     ///
     /// # Errors
-    /// When a file cannot be written. If the caller calls this function again, it completes the replacement.
+    /// When a file cannot be written. After an error, the caller can call this function again: the second call completes the replacement.
     pub fn install(&self, keys: &[(u32, Zeroizing<[u8; KEY_BYTES]>)]) -> io::Result<()> {
         directory::make_for(&self.directory, self.group)?;
         let directory = self.lock()?;
@@ -316,7 +316,7 @@ impl FernetKeys {
         let is_there = |number: &u32, key: &Zeroizing<[u8; KEY_BYTES]>| {
             found.keys.get(number).is_some_and(|found| found.bytes == *key)
         };
-        // The file of the staged key is written last, because until then it can contain the only copy of the new primary key.
+        // The file of the staged key is written last, because until then this file can contain the only copy of the new primary key.
         for (number, key) in keys.iter().rev().filter(|(number, key)| !is_there(number, key)) {
             self.write(*number, key)?;
         }

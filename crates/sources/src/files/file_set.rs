@@ -31,7 +31,7 @@ pub struct FileSet {
 /// Returns the reason why the files of this machine are not followed now; `None` if they are followed.
 pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Whether the files of this machine are followed. If there is no function, the files are always followed.
+/// A function that returns a reason if the files of this machine are not followed. If there is no function, the files are always followed.
 #[derive(Clone, Default)]
 struct Followed(Option<WhyNotFollowed>);
 
@@ -71,8 +71,8 @@ impl FileSet {
         FileSet { stale_limit, ..self }
     }
 
-    /// The files of this machine are not followed while `why` returns a reason. Then no command changes the files, and each attempt fails with this
-    /// reason.
+    /// While `why` returns a reason, the files of this machine are not followed. During this time, no command can change the files: each attempt
+    /// fails with this reason.
     #[must_use]
     pub fn followed_unless(self, why: Option<WhyNotFollowed>) -> Self {
         FileSet { followed: Followed(why), ..self }
@@ -128,7 +128,7 @@ impl FileSet {
     }
 
     /// Waits up to [`FINISH_WAIT`] in total for the other processes that hold locks of these files. So each of these processes can commit its change
-    /// with the name of its user. The locks that became free in this time are held until the result is dropped.
+    /// with the name of its user. This process takes each lock that is free or becomes free in this time, and holds it until the result is dropped.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)
@@ -187,8 +187,9 @@ struct Edited {
 }
 
 impl Locked<'_> {
-    /// Replaces the bytes of a file by the result of `edit`, when [`Locked::write`] is called. `edit` gets the present bytes, which are empty if the
-    /// file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is replaced.
+    /// Replaces the bytes of a file with the result of `edit`, when [`Locked::write`] is called. `edit` gets the present bytes, which are empty if
+    /// the file does not exist. The new file has the owner and group of the old file. If the file is a symbolic link, the target of the link is
+    /// replaced.
     ///
     /// # Errors
     /// When the file is not locked or cannot be read, or `edit` refuses. In this case the bytes of the file stay as they were before this call.

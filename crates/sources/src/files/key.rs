@@ -1,5 +1,5 @@
-//! The key of the fast hash of generated secrets: 32 random bytes in a separate file that only its owner and the configured group can read. The key
-//! is never part of the facts, so a dump or backup of facts does not contain it.
+//! The key with which the server computes the fast hash of a generated secret: 32 random bytes in a separate file. Only the owner of the file and the
+//! configured group can read the file. The key is never part of the facts, so a dump or backup of facts does not contain it.
 
 use super::directory::share;
 use super::{atomic, bounded};
@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// The greatest number of bytes that are read from a key file. The limit is far greater than the length of a key, so that the error for a file of a
-/// wrong length can contain the length.
+/// The greatest number of bytes that are read from a key file. The limit is far greater than the length of a key. So if a file has a wrong length,
+/// the error can contain this length.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The bytes of the key. They are overwritten with zeros when they are dropped, and are never printed.
@@ -79,7 +79,7 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
 /// [`KeyError`].
 pub fn load(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyError> {
     let failed = |why| KeyError::Io { path: path.to_owned(), why };
-    // The mode is read from the opened file and not from the path, because another file may take this path at any time.
+    // The mode is read from the opened file and not by its path, because at any time another file may be renamed to this path.
     let file = bounded::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     let mode = meta.mode() & 0o777;

@@ -1,10 +1,10 @@
-//! The time and the client's address of the last use of each API token.
+//! For each API token: the time of its last use, and the address of the client.
 //!
 //! ```text
 //! credential id 16 | address 16 (IPv6, or IPv4 mapped) | seconds since the epoch i64 | checksum u64      for each slot
 //! ```
-//! The last use of a token is stored in one of four slots that the token's id selects. If all four are in use, the slot with the oldest use is
-//! overwritten.
+//! The id of a token selects four slots, and the last use of the token is stored in one of them. If all four slots are in use, the slot with the
+//! oldest use is overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::vocabulary::CredentialId;
@@ -13,9 +13,9 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// The size of a slot, in bytes. If every slot is used, the file has 12 MiB.
+/// The size of a slot, in bytes. If every slot is used, the file is 12 MiB long.
 const SLOT_BYTES: usize = 48;
-/// The period in which at most one use of a token is written, in milliseconds.
+/// The length of a period in milliseconds. In each period, at most one use of a token is written.
 const STEP_MILLIS: u64 = 60_000;
 /// The size of the memo of recently recorded tokens, in bytes. It is enough for about 200,000 tokens.
 const RECENT_BYTES: usize = 8 << 20;
@@ -23,7 +23,7 @@ const RECENT_BYTES: usize = 8 << 20;
 /// The file of last uses.
 pub struct LastUsed {
     slots: Slots<SLOT_BYTES>,
-    /// For each token, the minute in which a use was last written. With this minute, most uses need only a lookup in memory.
+    /// For each token, the minute in which a use was last written. Because of this field, most uses need only a lookup in memory.
     recent: WordMemo<u64>,
 }
 

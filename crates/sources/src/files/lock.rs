@@ -17,7 +17,7 @@ pub struct FileLock {
 const STEP: Duration = Duration::from_millis(20);
 
 impl FileLock {
-    /// Takes the lock. If another process holds the lock, waits for the lock, at most for about the time `at_most`.
+    /// Takes the lock. If another process holds the lock, waits until the lock is free, but not much longer than the time `at_most`.
     ///
     /// # Errors
     /// When the lock file cannot be created, or another process holds the lock for longer than `at_most`.
@@ -49,8 +49,8 @@ impl FileLock {
     }
 }
 
-/// Waits for locks that other processes hold, in total at most for about the time `at_most`, and takes each lock that becomes free in this time. The
-/// result also contains the files of locks that were not taken. A lock file that does not exist is not created.
+/// Takes these locks. If another process holds a lock, waits until the lock is free, and then takes it. All waits together are not much longer than
+/// the time `at_most`. The result also contains the files of locks that were not taken. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

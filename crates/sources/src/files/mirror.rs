@@ -3,12 +3,12 @@
 //! If a file exists, the file determines the content of the records that are mirrored from it. A look is one check of all these files. Every look
 //! compares the inode number, change time and size of each file with the stored values of the last version that was read. A file is read again if one
 //! of these values differs, or if this process has not read this version yet. A file is also read again if it changed very recently, because a later
-//! change could have the same change time. The content of the file is then compared with the stored facts. All differences of all files are committed
-//! as one change.
+//! change could have the same change time. The content of the file is then compared with the stored facts. All differences between the files and the
+//! facts are committed as one change.
 //!
 //! A look first reads the [`MirroredFile`] records, and then the files. The commit of a look is refused if one of the records was changed in the
-//! meantime. If two looks, of one process or of two processes, try to commit changes of the same file at the same time, the second commit is refused,
-//! and its look is repeated.
+//! meantime. If two looks try to commit changes of the same file at the same time, the second commit is refused, and the second look is repeated. The
+//! two looks can belong to one process or to two processes.
 
 mod contents;
 mod datastores;
@@ -78,16 +78,16 @@ pub enum MirrorError {
 /// Updates the stored facts when the files of one directory have changed.
 pub struct Mirror {
     set: FileSet,
-    /// The content of `user.cfg` at the last look. The field `secrets` contains digests of the entries of `token.shadow` at the last look. With these
-    /// two fields, a look compares only one record after a change of one line.
+    /// The content of `user.cfg` at the last look. The field `secrets` contains digests of the entries of `token.shadow` at the last look. Because of
+    /// these two fields, a look compares only one record if only one line was changed.
     users: Option<(Digest, UserCfg)>,
     secrets: Option<(Digest, Seen)>,
     /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared: the earliest time, in seconds since the epoch, at which last good facts of any file of the same look
-    /// are older than the stale limit. If the file has problems, the first look at or after this time reads the file again. A file with problems is
-    /// also read if it has no entry in this map.
+    /// For each file that this process compared: a time, in seconds since the epoch. It is the earliest time at which some of the last good facts are
+    /// older than the stale limit. These are the last good facts of all files that were compared in the same look. If the file has problems, the
+    /// first look at or after this time reads the file again. A file with problems is also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -109,7 +109,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The earliest time at which last good facts are older than the stale limit, in seconds since the epoch.
+    /// The earliest time at which some of the last good facts are older than the stale limit, in seconds since the epoch.
     due: Option<i64>,
 }
 
@@ -121,7 +121,8 @@ pub fn is_version(bytes: &[u8], row: &MirroredFile) -> bool {
 impl Mirror {
     /// A mirror of these files. The files need not exist.
     pub fn new(set: FileSet) -> Self {
-        // If the kernel gives no random bytes, a constant is enough: an attacker who can write the file does not need a collision of digests.
+        // If the kernel gives no random bytes, a constant is used. This is safe: an attacker who can write the file does not need a collision of
+        // digests.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked) = (None, None, None);
@@ -134,7 +135,7 @@ impl Mirror {
     /// Reads the files once, and commits a change if the files differ from the stored facts.
     ///
     /// # Errors
-    /// When the facts cannot be read or changed. Problems in the files are not an error, but part of the outcome.
+    /// When the facts cannot be read or changed. Problems in the files are not returned as an error. The outcome contains these problems.
     pub fn look(&mut self, source: &dyn Source, now: Clocks) -> Result<Outcome, MirrorError> {
         self.look_for(source, now, None)
     }
@@ -274,7 +275,7 @@ impl Mirror {
     }
 
     /// Whether the file need not be read again. This is true if the stored facts come from this version of the file, and this process read the
-    /// version when the version was not fresh. So every later change of the file gives it another change time.
+    /// version when the version was not fresh. So every later change gives the file another change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }

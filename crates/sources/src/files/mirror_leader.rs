@@ -23,9 +23,9 @@ const SINCE: usize = 3;
 /// The time without a look, in milliseconds, after which another process can become the leader.
 const SILENCE_MILLIS: u64 = 3_000;
 
-/// The greatest accepted difference, in milliseconds, by which a time in the file may be later than the current time of the caller. A small
-/// difference is possible because another process may write the file after the caller has read the clock. A greater difference means that the time in
-/// the file is from before the last start of the machine.
+/// A time in the file may be later than the current time of the caller, by at most this number of milliseconds. A small difference is possible
+/// because another process may write the file after the caller has read the clock. A greater difference means that the time in the file is from
+/// before the last start of the machine.
 const LATE_MILLIS: u64 = 1_000;
 
 /// The file `lookout`, as opened by one process.

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// If root owns a file or directory, sets its owner and group to the owner and group of `directory`. Without this change, a server that runs as the
-/// owner of `directory` could not open a file that a command of root made. If the caller is not root, nothing is changed.
+/// owner of `directory` could not open a file that root made with a command. If the caller is not root, nothing is changed.
 ///
 /// # Errors
 /// When the owner cannot be read or changed.

@@ -1,6 +1,6 @@
 //! The files with which a Proxmox Backup Server checks logins: `shadow.json` (hashes of passwords in the realm `pbs`), `domains.cfg` (realms) and
-//! `tfa.json` (second factors). An import reads these files, and they are never written. Error messages never quote the content of `shadow.json` and
-//! `tfa.json`.
+//! `tfa.json` (second factors). An import reads these files. This program never writes them. Error messages never quote the content of `shadow.json`
+//! and `tfa.json`.
 
 use super::section_config::{self, LineError};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -18,8 +18,8 @@ pub const DOMAINS: &str = "domains.cfg";
 /// The name of the file with second factors.
 pub const SECOND_FACTORS: &str = "tfa.json";
 
-/// For each user, the hash of the password. The key is the name of the user without the realm `pbs`. The value is `None` for an entry that is not a
-/// string.
+/// For each user, the hash of the password. The key of an entry is the name of the user without the realm `pbs`. The value is `None` for an entry
+/// that is not a string.
 pub type Passwords = BTreeMap<String, Option<String>>;
 
 /// Reads `shadow.json`. If a name has two entries, the last one counts, as in Proxmox.
@@ -45,7 +45,7 @@ pub struct RealmSection {
 pub struct Realms {
     /// The realms.
     pub realms: BTreeMap<Realm, RealmSection>,
-    /// Sections that cannot be used, with their id (empty if it cannot be read) and the problem.
+    /// Sections that cannot be used: the id of the section (empty if the id cannot be read), and the problem.
     pub broken: Vec<(String, LineError)>,
 }
 
@@ -76,8 +76,8 @@ pub type SecondFactors = BTreeMap<Userid, BTreeMap<String, usize>>;
 /// factor. If a name has two entries, both count.
 ///
 /// # Errors
-/// When the file does not have the form of Proxmox's file, because then it is unknown which users have a second factor. An unknown name at the top,
-/// next to `users`, is an error, too, because it could be the name of a user.
+/// When the file does not have the form of Proxmox's file, because then it is unknown which users have a second factor. An unknown name at the top
+/// level of the file, next to `users`, is also an error, because it could be the name of a user.
 pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
     let Top(sections) = parsed(bytes, "`users` and their second factors")?;
@@ -97,7 +97,7 @@ pub fn second_factors(bytes: &[u8]) -> Result<SecondFactors, LineError> {
     Ok(found)
 }
 
-/// The settings at the top of `tfa.json` that belong to no user.
+/// The names of settings at the top level of `tfa.json`. These settings do not belong to a user.
 const SETTINGS: [&str; 2] = ["u2f", "webauthn"];
 
 /// The entries of a JSON object in the order of the file. If a name has two entries, both are in the list.
@@ -123,8 +123,8 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Pairs<V> {
     }
 }
 
-/// The objects with the name `users` at the top of `tfa.json`. The file should have only one object with this name, but all objects with this name
-/// are read.
+/// The objects with the name `users` at the top level of `tfa.json`. The file should have only one object with this name, but all objects with this
+/// name are read.
 struct Top(Vec<Pairs<Pairs<Value>>>);
 
 impl<'de> Deserialize<'de> for Top {
@@ -151,7 +151,7 @@ impl<'de> Deserialize<'de> for Top {
     }
 }
 
-/// Keys below a user in `tfa.json` that are not second factors.
+/// Keys in the entry of a user in `tfa.json` that are not second factors.
 const STATES: [&str; 2] = ["totp-locked", "tfa-locked-until"];
 
 fn count(entries: &Value) -> usize {
@@ -167,7 +167,7 @@ fn parsed<'b, T: Deserialize<'b>>(bytes: &'b [u8], of: &str) -> Result<T, LineEr
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(text).map_err(|why| LineError {
         line: u32::try_from(why.line()).unwrap_or(0),
-        // The rest of the message could contain a piece of a secret.
+        // Only the line and the column are copied from the parser's error, because the text of the error could contain a part of a secret.
         reason: format!("expected a JSON object of {of} (column {})", why.column()),
     })
 }
@@ -229,7 +229,7 @@ mod tests {
             let why = second_factors(bad).unwrap_err();
             assert!(!why.reason.contains("secret") && !why.reason.contains("tina"), "{why:?}");
         }
-        // A name with two entries has the factors of both.
+        // If a name has two entries, the factors of both entries count.
         let twice = br#"{"users":{"a@pbs":{"totp":[1],"totp":[]},"a@pbs":{"recovery":{}}},"users":{"a@pbs":{"totp":[2]}}}"#;
         let read = second_factors(twice).unwrap();
         assert_eq!(

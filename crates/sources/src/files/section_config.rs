@@ -7,8 +7,9 @@
 //!
 //! type: id
 //! ```
-//! A line with a property begins with white space, and a header does not. A blank line ends a section. There are no comments. Proxmox rejects the
-//! whole file if a line has an error, so one bad line makes every section unavailable. In this parser, an error affects only its section.
+//! A line with a property begins with white space. A header line does not begin with white space. A blank line ends a section. There are no comments.
+//! Proxmox rejects the whole file if a line has an error, so one bad line makes every section unavailable. In this parser, an error affects only its
+//! section.
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
@@ -35,13 +36,13 @@ pub struct Section {
     pub line: u32,
     /// The properties of the section, in order.
     pub properties: Vec<(String, String)>,
-    /// The line of each property that was read, in the same order.
+    /// The line numbers of the properties that were read from a file, in the order of the properties.
     pub lines: Vec<u32>,
     /// The first error in the section.
     pub error: Option<LineError>,
     /// The unchanged lines of the section, which are written back if the section has an error.
     raw: Vec<u8>,
-    /// Whether a line of white space or the end of the file followed the section.
+    /// Whether a blank line or the end of the file follows the section in the file.
     is_ended: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct Parsed {
     pub sections: Vec<Section>,
     /// Errors that belong to no section.
     pub errors: Vec<LineError>,
-    /// Groups of lines outside all sections, each with the number of its first line. They are written back in the same place.
+    /// Groups of lines outside all sections, each with the number of its first line. These lines are written back in the same place.
     stray: Vec<(u32, Vec<u8>)>,
 }
 
@@ -100,8 +101,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // Proxmox reads a section header that does not follow a blank line as a property. This parser begins a new section. The previous
-                    // section was not ended by a blank line, and may be incomplete.
+                    // If a section header does not follow a blank line, Proxmox reads the header as a property. This parser begins a new section. The
+                    // previous section was not ended by a blank line, and may be incomplete.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -236,7 +237,7 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
 /// Edits the sections of a file. The caller holds the lock of the file ([`Locked::rewrite`]). Sections with an error stay as they are, byte for byte.
 ///
 /// # Errors
-/// When the file cannot be read, a section cannot be printed, or `change` refuses. In this case nothing is edited.
+/// When the file cannot be read, a section cannot be printed, or `change` returns an error. In this case nothing is edited.
 pub fn edit<E>(
     locked: &mut Locked<'_>,
     file: FileName,
@@ -282,7 +283,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Compares the parsed text with the ids of the valid sections and with the errors as `line: reason`.
+    /// Parses the text. The valid sections must have the ids `good`, and the errors must be `errors`, each in the form `line: reason`.
     fn check(text: &str, good: &[&str], errors: &[&str]) {
         let parsed = parse(text.as_bytes());
         let standing: Vec<_> =

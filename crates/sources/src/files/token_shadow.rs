@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// The content of the file, with all entries in order. Invalid entries are kept, too, and written back unchanged.
+/// The content of the file, with all entries in order. Invalid entries are also kept, and are written back unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenShadow {
     entries: Vec<(String, Value)>,
@@ -42,7 +42,7 @@ impl TokenShadow {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         serde_json::from_slice(text).map_err(|why| LineError {
             line: u32::try_from(why.line()).unwrap_or(0),
-            // The rest of the message could contain a part of a hash.
+            // Only the line and the column are copied from the parser's error, because the text of the error could contain a part of a hash.
             reason: format!("expected a JSON object of token ids and hashes (column {})", why.column()),
         })
     }
@@ -60,7 +60,7 @@ impl TokenShadow {
         self.entries.insert(place.min(self.entries.len()), (name, Value::String(hash)));
     }
 
-    /// Removes the entry of a token. Returns whether it existed.
+    /// Removes the entry of a token. Returns whether the entry existed.
     pub fn remove(&mut self, token: &Authid) -> bool {
         let before = self.entries.len();
         self.entries.retain(|(key, _)| *key != token.to_proxmox());

@@ -157,7 +157,7 @@ pub fn change(
             })?;
             entry
         }
-        // The administrator root@pam exists without a section.
+        // The administrator root@pam exists even if the file has no section for it.
         None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
         None => {
             // The header of the section may be in a line that cannot be read, so the message also contains the number of such a line.
@@ -172,7 +172,7 @@ pub fn change(
     set(sections, authid, &entry)
 }
 
-/// Removes the section of a user or token. Returns whether it existed.
+/// Removes the section of a user or token. Returns whether the section existed.
 pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
     let before = sections.len();
     sections.retain(|section| section.id != authid.to_proxmox());
@@ -249,7 +249,7 @@ mod tests {
             "user: a@pbs\n\tfirstname A\n\texpire 7\n\ntoken: a@pbs!tok\n\tcomment for backups\n\tenable false\n\n"
         );
         assert!(remove(&mut parsed.sections, &token) && !remove(&mut parsed.sections, &token));
-        // A name that begins with `@` has another spelling outside Proxmox's files.
+        // If a name begins with `@`, its spelling in Proxmox's files differs from its spelling elsewhere.
         let staff = Authid::from_proxmox("@staff@pbs").unwrap();
         set(&mut parsed.sections, &staff, &Entry::default()).unwrap();
         assert_eq!(parsed.sections.last().unwrap().id, "@staff@pbs");

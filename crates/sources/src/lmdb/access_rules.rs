@@ -38,7 +38,8 @@ fn share(
     row: &mut Delegation,
     revision: Revision,
 ) -> Result<bool, Failed> {
-    // If the record of the credential's token is missing, the user is unknown. The rules are not needed, because no login accepts such a credential.
+    // If the record of the credential's token is missing, the user is unknown. In this case the rules are not needed, because no login accepts such a
+    // credential.
     let Some(stored) = rewrite.of(Credential::TABLE)?.get(txn, id)? else { return Ok(false) };
     let owner = decoded::<Credential>(id, stored)?.owner;
     let rules = rewrite.of(AccessRule::TABLE)?;
@@ -175,7 +176,7 @@ mod tests {
         let checked = lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {}));
         assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
 
-        // A dump of the present format contains the records of access rules. Their keys in the dump do not contain the digest.
+        // A dump of the present format contains the records of access rules. The keys of these records in the dump do not contain the digest.
         let before = rules_of(&lmdb, 2);
         restore(&lmdb, &dump(&lmdb));
         assert_eq!(rules_of(&lmdb, 2), before);

@@ -1,14 +1,14 @@
-//! The parts of the map and of the disk reserve that a change must leave for more urgent changes.
+//! The parts of the map and of the disk reserve that a change must leave free for more urgent changes.
 
 use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
 use enfilade_facts::{Effect, Requester};
 
-/// The part of the map that may be in use after a change, and the part of the disk reserve that must be left.
+/// The part of the map that may be in use after a change, and the part of the disk reserve that must remain unused.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     /// The part of the map that may be in use, in percent.
     pub(super) percent: u64,
-    /// The part of the disk reserve that must be left, in halves.
+    /// The part of the disk reserve that must remain unused, in halves.
     pub(super) halves: u64,
     /// The kinds of changes that are still possible beyond this bound, for the error message.
     pub(super) rest: &'static str,

@@ -1,5 +1,5 @@
-//! Compaction frees the space of deleted records. LMDB uses free pages again, but never makes its file shorter. After a page was split, both halves
-//! may stay partly empty.
+//! Compaction frees the space of deleted records. LMDB reuses free pages, but never makes its file shorter. If a page was split, both of the
+//! resulting pages may stay partly empty.
 //!
 //! The records are put, in the order of their keys, into a new file in a directory next to the old file. The new file is synced, and then renamed to
 //! the name of the old file. So the old store exists until the new store is complete. A compaction is a change with a revision and an entry in the
@@ -78,7 +78,8 @@ impl From<io::Error> for CompactError {
     }
 }
 
-/// The text of an error. The words "facts cannot be read" of [`SourceError::Unavailable`] are left out, because often the new file cannot be written.
+/// The text of an error. The words "facts cannot be read" of [`SourceError::Unavailable`] are left out, because the cause is often that the new file
+/// cannot be written.
 fn reason(why: &SourceError) -> String {
     match why {
         SourceError::Unavailable(why) => why.clone(),
@@ -106,9 +107,11 @@ impl Compaction {
 
 impl Status {
     /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than the unused pages,
-    /// because used pages may be partly empty.
+    /// because used pages may be partly empty. The store of a member of a fleet cannot be compacted.
     pub fn is_worth_compacting(&self) -> bool {
-        COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
+        !self.is_replica
+            && COMPACT_WORTH_BYTES_MIN <= self.file_bytes
+            && self.used_bytes < self.file_bytes / 2
     }
 }
 
@@ -199,7 +202,7 @@ fn has_room(environment: &Environment) -> Result<(), CompactError> {
     if needed <= free { Ok(()) } else { Err(CompactError::NoRoom { needed, free }) }
 }
 
-/// Gives the new file the owner, group and mode of the old file, because the server may run as another user than this process.
+/// Gives the new file the owner, group and mode of the old file, because the server and this process may run as different users.
 ///
 /// # Errors
 /// When a user can open the old file, but not the new file.
@@ -221,8 +224,9 @@ fn give(file: &File, old: &Metadata) -> io::Result<()> {
     })
 }
 
-/// Whether every user who can open the old file can also open the new file. If the old file is open to its group, its owner counts as a member of the
-/// group. `mode` is the mode of the old file. Each pair is the user and the group of a file: first the new file, then the old file.
+/// Whether every user who can open the old file can also open the new file. If the group of the old file can open the old file, the owner of the old
+/// file counts as a member of the group. `mode` is the mode of the old file. Each pair contains the user and the group of a file. The first pair is
+/// for the new file, and the second pair is for the old file.
 fn is_usable(mode: u32, [new, old]: [(u32, u32); 2]) -> bool {
     match mode & 0o060 {
         0 => new.0 == old.0,
@@ -365,6 +369,7 @@ mod tests {
             map_bytes: 0,
             readers: 0,
             readers_max: 0,
+            is_replica: false,
         };
         let least = COMPACT_WORTH_BYTES_MIN;
         for (file_bytes, used_bytes, is_worth) in [
@@ -381,6 +386,7 @@ mod tests {
                 "{used_bytes} of {file_bytes}"
             );
         }
+        assert!(!Status { is_replica: true, ..status(least, 0) }.is_worth_compacting());
         let done =
             |bytes_before, bytes_after| Compaction { records: 9, bytes_before, bytes_after }.won_bytes();
         assert_eq!([done(10, 3), done(10, 10), done(3, 10)], [7, 0, 0]);

@@ -7,7 +7,7 @@
 //! if an administrator requested the change. A change that follows an edited file may use the whole reserve (`bounds.rs`).
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
-//! of little use on them.
+//! of little use on these file systems.
 //!
 //! If a disk has too little space, some file systems (ext4) allocate all the space that is left, and keep it although the call fails. To prevent
 //! this, the free space is compared with the needed space before each allocation.
@@ -30,7 +30,7 @@ const PARTS_OF_FILE_SYSTEM: u64 = 32;
 /// A new reserve is larger than needed: the extra space is the size of the reserve divided by this number. So the next reserve is made only when the
 /// file has grown by this extra space, and not at every commit.
 const PARTS_AHEAD: u64 = 16;
-/// An upper bound of the number of pages that LMDB writes for its own trees, besides the lists of free pages.
+/// An upper bound of the number of pages that LMDB writes for its own trees. The lists of free pages are not counted.
 const PAGES_OF_LMDB: u64 = 32;
 
 /// The functions of the file system. Tests replace them.
@@ -100,7 +100,7 @@ fn size_on(all: u64) -> u64 {
 }
 
 /// The offset from which disk space is allocated when a store is opened. The file of a store that an earlier version of this program made can have
-/// holes. In this case, disk space is allocated for the whole file, else only behind its end.
+/// holes. In this case, disk space is allocated for the whole file. Otherwise, disk space is allocated only behind the end of the file.
 fn first_to_allocate(allocated: u64, file_bytes: u64) -> u64 {
     if allocated < file_bytes { 0 } else { file_bytes }
 }
@@ -191,7 +191,7 @@ impl<'r> DiskSpace<'r> {
     }
 
     /// Adds a change. After this change, the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave was
-    /// missing already before the transaction, and cannot be made.
+    /// already missing before the transaction, and cannot be made.
     pub(super) fn take(
         &mut self,
         file_bytes: u64,

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// At most this number of transactions is begun to get a transaction with the same commit number as the head.
+/// The greatest number of attempts to begin a transaction that has the same commit number as the head.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -79,7 +79,7 @@ impl Environment {
         Rewrite(self.tables)
     }
 
-    /// The id of this store, together with `revision`.
+    /// The id of this store and the given revision, as one value.
     pub(super) fn at(&self, revision: Revision) -> At {
         At { store: self.high_water.store().unwrap_or(StoreId(0)), revision }
     }
@@ -257,7 +257,7 @@ impl Environment {
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
-/// Opens the environment in this directory, or returns the environment if this process has it open already.
+/// Opens the environment in this directory, or returns the environment if it is already open in this process.
 pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path, terms.group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +272,7 @@ pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Enviro
     Ok(environment)
 }
 
-/// The device and the inode number of the data file. While the environment is open, no other file can have the same pair.
+/// The device and the inode number of the data file. While the environment is open, no other file can have the same device and inode number.
 fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     let meta = std::fs::metadata(path.join("data.mdb"))?;
     Ok((meta.dev(), meta.ino()))
@@ -301,8 +301,8 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     Ok(environment)
 }
 
-/// Opens the environment in this directory with its existing tables, and returns the format of the store, too. The identity of the store is not
-/// checked. If there is no store, an empty one is made.
+/// Opens the environment in this directory with its existing tables. Also returns the format of the store. The identity of the store is not checked.
+/// If there is no store, an empty one is made.
 pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
     let store = Store::new(path, ADVICE).map_err(|why| OpenError::io(path, &why))?;
     faults::end_with_a_message();

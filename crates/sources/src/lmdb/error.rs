@@ -223,7 +223,7 @@ pub(super) fn unwritten(path: &Path, why: heed::Error) -> SourceError {
     unavailable(if is_full_disk(path, &why) { no_space() } else { why })
 }
 
-/// The error for a change that was refused, because it would use reserved disk space. `kept_for` describes the changes for which the space is
+/// The error for a change that was refused because the change would use reserved disk space. `kept_for` describes the changes for which the space is
 /// reserved.
 pub(super) fn no_disk_space(why: std::io::Error, kept_for: &str) -> SourceError {
     let why = heed::Error::Io(why);

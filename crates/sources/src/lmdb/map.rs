@@ -8,8 +8,8 @@ use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::path::Path;
 use std::time::Duration;
 
-/// The sizes of the map that are tried, in bytes. A smaller size is used if the address space is limited. The size of the map takes address space,
-/// but no disk space: the file grows only when records are added.
+/// The sizes of the map that are tried, in bytes. A smaller size is used if the address space is limited. A large map needs much address space, but
+/// no disk space: the file grows only when records are added.
 pub(super) const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 /// The number of reader slots of a store.
 pub(super) const READERS_MAX: u32 = 4096;

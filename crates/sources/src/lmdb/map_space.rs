@@ -1,6 +1,6 @@
 //! Limits the use of the map. The last part of the map is reserved for changes that take rights away. So a user can be disabled and a session can be
-//! revoked before an operator has made room. The end of this part is reserved for changes by administrators that take rights away, because users
-//! could fill the map by revoking their own tokens.
+//! revoked before an operator has made room. The end of this part is reserved for administrators who take rights away, because users could fill the
+//! rest of the map by revoking their own tokens.
 
 use super::bounds::{Bound, GIVING, bound_of};
 use super::disk_reserve::DiskSpace;
@@ -181,8 +181,9 @@ mod tests {
         let domain = Domain::new("x1".parse().unwrap());
         let gives = Write::put(&DomainId::from_bytes([1; 16]), &domain, lmdb.at());
         let takes = Write { table: Table::Domains, key: vec![7; 10], stored: None };
-        // The columns: the length of the file before the transaction, in bytes; the changes, each with the bound after the change. A change that
-        // takes rights away is counted with 16,040 bytes.
+        // Each case contains the length of the file before the transaction, in bytes, and the changes. For each change, the case contains the effect,
+        // the requester, and the lowest bound that the transaction can have exceeded after the change. A change that takes rights away is counted
+        // with 16,040 bytes.
         let cases = [
             (933_960, vec![(&takes, User, None)]),
             (953_960, vec![(&takes, User, None)]),

@@ -1,4 +1,4 @@
-//! Replaces a store that cannot be opened by a new store. The old store is kept under another name.
+//! If a store cannot be opened, replaces it with a new store. The old store is kept under another name.
 
 use super::OpenError;
 use super::restore_error::RestoreError;
@@ -22,7 +22,8 @@ pub(super) struct Moved<'p> {
 
 impl Moved<'_> {
     /// Moves the new store to the path of the old store, and the old store to `aside`. If the move fails, the old store has its previous path, except
-    /// after [`RestoreError::Halfway`]. The new store has its previous path, too; if it could not be moved back, it has the path `aside`.
+    /// after [`RestoreError::Halfway`]. The new store also has its previous path. Exception: if the new store could not be moved back, it has the
+    /// path `aside`.
     ///
     /// If the process is killed during the move, `path` contains the old or the new store, or does not exist. If `path` does not exist, the new store
     /// is at `new`, and opening the store returns [`OpenError::Unmoved`].

@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn pages_are_as_large_as_they_are_said_to_be() {
-        // The length of a page, the number of records, and the number of pages of the file. A record has a key of 10 bytes and a value of 90 bytes,
-        // and its node has 110 bytes.
+        // Each case contains the length of a page, the number of records, and the number of pages of the file. A record has a key of 10 bytes and a
+        // value of 90 bytes, and its node has 110 bytes.
         let cases = [
             (4096, 0, 4),
             (4096, 1, 4 + 1),

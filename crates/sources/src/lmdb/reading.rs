@@ -9,7 +9,7 @@ use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
 use std::ops::Bound;
 
-/// The greatest length of a key in LMDB's default build, in bytes. It is one byte more than the longest key of a record.
+/// The greatest length of a key in LMDB's default build, in bytes. The longest key of a record is one byte shorter.
 const LMDB_KEY_BYTES_MAX: usize = 511;
 
 /// A transaction, and the revision of its records.

@@ -1,9 +1,9 @@
 //! Replaces all facts of a store.
 //!
 //! After a restore the store has another id, so that no memo of the old facts is used again. A restore is one transaction: running processes see the
-//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is found to be damaged
-//! or cut, even at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in this case no
-//! process may have it open.
+//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is damaged or
+//! incomplete, even only at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in
+//! this case no process may have it open.
 
 use super::access_rules::make_access_rules;
 use super::environment::{self, Trust};
@@ -23,8 +23,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
-    /// Replaces all facts by the facts of a copy. The restore is a change, and gets a later revision than all changes before. `progress` counts each
-    /// record twice: when it is written, and when it is added to its tally.
+    /// Replaces all facts with the facts of a copy. The restore is a change, and gets a later revision than all changes before. `progress` counts
+    /// each record twice: when it is written, and when it is added to its tally.
     ///
     /// # Errors
     /// [`RestoreError`]. A failed restore changes nothing.
@@ -334,7 +334,8 @@ mod tests {
         restore(&lmdb, &file, true).unwrap();
     }
 
-    /// The writer of a change was killed before it raised the high-water mark. A view may have had the change, so its revision is not used again.
+    /// The writer of a change was killed before it raised the high-water mark. A view may have contained the change, so the revision of the change is
+    /// not used again.
     #[test]
     fn a_restore_is_later_than_a_change_nobody_acknowledged() {
         let scratch = Scratch::new();

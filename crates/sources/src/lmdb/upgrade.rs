@@ -485,7 +485,7 @@ mod tests {
         let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut seen = (0, 0);
         let plan = older.try_out(&mut |done, all| seen = (done, all)).unwrap();
-        // Each membership also has a second record. Its key begins with the group.
+        // Each membership also has a second record. The key of this record begins with the group.
         let records = BATCH as u64 + 10 + 2 * 60 + 1;
         assert_eq!((plan.from, plan.to, plan.records, seen), (2, FORMAT, records, (records, records)));
         assert_eq!(plan.tables, [Table::Revocations]);
@@ -525,7 +525,7 @@ mod tests {
         let lmdb = Lmdb::open(&path).unwrap();
         assert!(lmdb.read(|view| view.get::<Revocation>(&mark)).unwrap().unwrap().is_some());
 
-        // The backup is of the older format, and is converted when it is restored.
+        // The backup has the older format, and is converted when it is restored.
         let backup = std::fs::read(&plan.backup).unwrap();
         let copy = read_backup(backup.as_slice()).unwrap();
         assert_eq!((copy.origin.format, copy.origin.revision), (2, 3));
@@ -631,7 +631,7 @@ mod tests {
             line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
         };
         let (before, mut most, mut last) = (anonymous(), 0, 0);
-        #[expect(clippy::disallowed_methods, reason = "what is measured is time")]
+        #[expect(clippy::disallowed_methods, reason = "the test measures time")]
         let began = std::time::Instant::now();
         let mut progress = |done: u64, _| {
             if done.is_multiple_of(4096) {

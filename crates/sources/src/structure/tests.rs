@@ -113,7 +113,7 @@ fn a_number_that_leads_out_of_its_page_is_damage() {
 fn a_tree_with_more_pages_than_the_file_is_damage() {
     let scratch = Scratch::new();
     let (file, whole) = store(&scratch);
-    // In a meta page, the two trees are described after 24 bytes. The first 8 bytes of a description are no counters.
+    // In a meta page, the descriptions of the two trees begin after 24 bytes. The first 8 bytes of a description are not counters.
     for (tree, counter) in [(0, 8), (0, 16), (0, 24), (48, 8), (48, 16), (48, 24)] {
         for (count, is_damage) in [(1_u64 << 52, true), (u64::MAX, true), (0, false)] {
             let mut bytes = whole.clone();

@@ -1,4 +1,4 @@
-//! Attempts operations inside a running server that the server must not be able to perform.
+//! Inside a running server, attempts operations that the server must not be able to perform.
 //!
 //! - The environment variable `ATTEMPTS` names a file with one attempt in each line. When the server accepts its next connection, the library removes
 //!   the file and makes all attempts. For each attempt the library writes a line to the file with the same name and the additional ending `.done`:
@@ -107,7 +107,7 @@ fn loopback(port: libc::c_long) -> Option<libc::sockaddr_in> {
     })
 }
 
-/// Maps a new page. Returns its address, or -1 if the kernel refuses the map.
+/// Maps a new page. Returns its address, or -1 if the kernel refuses the mapping.
 fn mapped(protection: c_int) -> libc::c_long {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: this is a new mapping, so nothing else is at its address.

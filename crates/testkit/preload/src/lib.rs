@@ -56,7 +56,7 @@ fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }
 
-/// Like [`counted`], for an operation that can be done by half.
+/// Like [`counted`], for an operation that can also do half of its work.
 fn counted_or_half<R>(
     is_counted: bool,
     failed: R,

@@ -1,4 +1,4 @@
-//! Application credentials: their access rules, which are records of their user, and the microseconds of their expiry.
+//! Tests of application credentials: the access rules of a credential, which are records of its user, and the microseconds of its expiry time.
 
 use crate::world::{NOBODY, World};
 use enfilade_admin::keystone::{CloudRecord, CloudTerms, import_cloud};
@@ -67,7 +67,7 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
     let (two, of_two) = ids(&world, "two", json!([get("/c"), get("/b")])).await;
     let [c, also_b] = of_two.as_slice() else { panic!("{of_two:?}") };
     assert!(b == also_b && a != b && b != c && a != c);
-    // A rule can be given by its id. Other attributes of the same object do not count.
+    // A rule can be given by its id. Other attributes of the same object are ignored.
     let by_id = json!([{ "id": a }, { "id": a, "path": "/other" }, get("/a")]);
     let (three, of_three) = ids(&world, "three", by_id).await;
     assert_eq!(of_three, std::slice::from_ref(a));
@@ -265,7 +265,8 @@ async fn a_credential_shows_the_microseconds_of_its_expiry_and_ends_no_later() {
     world.house.clock.advance_seconds(1);
     assert_eq!(world.ask(&headers, "POST", "/v3/auth/tokens", &body).await.0, 401);
 
-    // The microseconds belong to the expiry of the request, and not to an expiry that the credential gets later.
+    // The microseconds belong to the expiry time in the request. If the expiry time of the credential is changed later, the new time has no
+    // microseconds.
     let edit = TokenEdit { expires: Some(now + 200), ..TokenEdit::default() };
     let ctx = world.house.change_context();
     set_token(&ctx, &"member@Default".parse().unwrap(), &"exact".parse().unwrap(), &edit).unwrap();

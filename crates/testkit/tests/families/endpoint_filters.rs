@@ -1,4 +1,4 @@
-//! Endpoint filters, and the catalog that follows them.
+//! Endpoint filters, and the catalog that contains the selected endpoints.
 
 use crate::world::{Row, World, catalog, none};
 use enfilade_admin::LimitModel;
@@ -69,7 +69,7 @@ async fn the_catalog_follows_the_filters_of_the_project() {
         ("admin", "DELETE", at("projects/<b>/endpoints/<public>"), none(), 204, &[]),
         ("admin", "GET", at("endpoint_groups/<group>/endpoints"), none(), 200, &["<admins>", "!<public>"]),
         ("member", "GET", at("projects/<a>/endpoints"), none(), 403, &[]),
-        // A changed group changes the catalog.
+        // A change of the endpoint group changes the catalog.
         ("admin", "PATCH", patch, group(json!({ "filters": { "interface": "public", "service_id": "<second>" } })), 200, &[]),
         ("member", "GET", seen, none(), 200, &["<public>", "!<admins>", "<other-one>"]),
         ("admin", "PATCH", patch, group(json!({ "filters": { "region_id": null } })), 200, &["\"region_id\":null"]),

@@ -7,7 +7,7 @@ use enfilade_facts::vocabulary::{GroupId, ProjectId, RoleId};
 use enfilade_facts::{AuditRecord, Change, Read as _};
 use serde_json::json;
 
-/// More assignments than one commit deletes.
+/// This number of assignments is greater than the number that one commit deletes.
 const ASSIGNMENTS: u128 = 600;
 
 /// An import can create a group with the id of a deleted group. The new group must not have the roles of the old one.

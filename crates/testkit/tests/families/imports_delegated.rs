@@ -18,7 +18,7 @@ use enfilade_facts::{Read as _, View};
 use enfilade_identity::SecretAsk;
 use enfilade_testkit::{Remembering, TestHouse, cloud_credential, cloud_trust};
 
-/// Ann and the group have ids as Keystone gives them to users and groups of LDAP directories.
+/// The ids of Ann and of the group have the form that Keystone uses for users and groups of LDAP directories.
 const ANN: UserId = UserId::from_long([3; 32]);
 const BEN: UserId = UserId::from_bytes([4; 16]);
 const CREW: GroupId = GroupId::from_long([5; 32]);
@@ -112,7 +112,7 @@ async fn an_application_credential_works_with_its_secret_and_needs_the_slow_hash
     assert!(item.kind == "application credential" && item.lacks_secret(), "{item:?}");
     assert!(house.come_in(ask(&secret)).await.is_err());
 
-    // A later import with a dump adds the secret, once.
+    // A later import with a dump adds the secret. A further import does not add the secret again.
     let things = with(Verifier::Upgrading(hash.clone()));
     for (is_added, kind) in [(true, "secret of application credential"), (false, "application credential")] {
         let report = import(&house, &things, false);
@@ -154,8 +154,8 @@ async fn a_secret_that_a_person_may_have_chosen_keeps_its_slow_hash() {
     assert!(house.upgrades.try_recv().is_err());
 }
 
-/// bcrypt reads only the first 72 bytes of a secret. So a login with another end of the secret must not replace the hash by a hash of the wrong
-/// secret.
+/// bcrypt reads only the first 72 bytes of a secret. So a login with a secret that differs only after these bytes must not replace the hash with a
+/// hash of the wrong secret.
 #[tokio::test]
 async fn a_bcrypt_hash_of_a_long_secret_stays() {
     // This hash was made with libxcrypt for `generated()`.

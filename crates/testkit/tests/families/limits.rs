@@ -10,7 +10,7 @@ fn registered(resource: &str, region: Value, limit: i64) -> Value {
     json!({ "service_id": "<service>", "region_id": region, "resource_name": resource, "default_limit": limit })
 }
 
-/// A request body with limits of `volumes`: the field of the owner, its id, and the limit.
+/// A request body with limits of `volumes`. For each limit, `all` contains the field for the owner's id, the owner's id, and the limit.
 fn limits(all: &[(&str, &str, i64)]) -> Value {
     let limit = |(field, id, limit): &(&str, &str, i64)| json!({ *field: id, "service_id": "<service>", "resource_name": "volumes", "resource_limit": limit });
     json!({ "limits": all.iter().map(limit).collect::<Vec<_>>() })
@@ -178,7 +178,7 @@ async fn limits_of_two_levels() {
         ("admin", "DELETE", "/v3/limits/<of-a>", none(), 204, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(11), 403, &["larger than that of the parent"]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(6), 200, &[]),
-        // The limit of the domain and the limits of projects below its projects are compared at a change of either limit.
+        // If the limit of the domain changes, or the limit of a project below a project of the domain, the server compares the two limits.
         ("admin", "PATCH", "/v3/limits/<domain>", patch(5), 403, &["smaller than that of a project below"]),
         ("admin", "PATCH", "/v3/limits/<domain>", patch(6), 200, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(7), 403, &["larger than that of the domain"]),

@@ -1,5 +1,5 @@
 //! Groups of calls of Identity v3 that belong together, such as limits, policies, endpoint filters, federation, role implications and OAuth. Each
-//! module tests one group. Most tests send requests to the HTTP face in process. The others import records.
+//! module tests one group. Most tests send requests to the HTTP face in the process of the test. The others import records.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

@@ -312,7 +312,7 @@ async fn only_an_approved_request_token_is_exchanged() {
     let roles = json!({ "roles": [{ "name": "member" }] }).to_string();
     assert_eq!(world.ask(&headers, "PUT", &approve, &roles).await.0, 403, "as in Keystone's policy");
     assert_eq!(with("guessed", 5).post(&world, exchange, "").await.0, 401, "another verifier");
-    // A request token lasts eight hours. An expired request token is deleted when the consumer gets the next one.
+    // A request token lasts eight hours. An expired request token is deleted when the consumer gets the next request token.
     world.house.clock.advance_seconds(8 * 3600);
     assert_eq!(as_admin(&world, "PUT", &approve, &json!({ "roles": [{ "name": "admin" }] })).await.0, 404);
     assert_eq!(signer(None, 6).post(&world, path, "<a>").await.0, 201);

@@ -45,7 +45,7 @@ async fn policies_of_endpoints() {
         ("admin", "GET", of("admins"), none(), 200, &["<two>"]),
         ("admin", "GET", of("public"), none(), 200, &["<one>"]),
         ("admin", "GET", of("other-one"), none(), 404, &[]),
-        // A target has only one policy.
+        // A region, service or endpoint has only one policy.
         ("admin", "PUT", in_region("two", "east"), none(), 204, &[]),
         ("admin", "GET", in_region("one", "east"), none(), 404, &[]),
         ("admin", "DELETE", in_region("one", "east"), none(), 204, &[]),

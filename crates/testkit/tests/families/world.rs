@@ -24,8 +24,8 @@ pub(crate) struct World {
     names: BTreeMap<&'static str, String>,
 }
 
-/// A request and its answer: the caller, the method, the path, the body, the status, and texts that the answer must contain. The answer must not
-/// contain a text after a `!`. A path may end with ` -> name`: then the id of the new record gets this name.
+/// A request and its answer: the caller, the method, the path, the body, the status, and texts that the answer must contain. If a text begins with
+/// `!`, the answer must not contain the rest of the text. A path may end with ` -> name`: then the id of the new record gets this name.
 pub(crate) type Row = (&'static str, &'static str, &'static str, Value, u16, &'static [&'static str]);
 
 impl World {

@@ -106,7 +106,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Act {
-    /// A random act. The second actor also makes acts on a single entry, such as a PUT or a LOCK.
+    /// A random act. The second actor can also act on a single entry, for example with a PUT or a LOCK.
     pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
         let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
         let some = |dice: &mut Dice| there[dice.below(there.len())].clone();
@@ -134,8 +134,9 @@ impl Act {
         }
     }
 
-    /// A MOVE of a directory, and a PUT below it at the same time, and the next act of the second actor. In half of the cases the first actor does
-    /// not see the new file. In these cases the MOVE must be undone, and the second actor uses the old name.
+    /// A MOVE of a directory by the first actor, and an act of the second actor that writes below this directory at the same time. In half of the
+    /// cases the first actor does not see the new object. In these cases the MOVE must be undone, and the second actor has a next act, which uses the
+    /// old name.
     pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
         let directories: Vec<&str> = DIRECTORIES
             .into_iter()
@@ -244,7 +245,7 @@ impl Tree {
         self.may_remove(path, by) && self.beneath(path).iter().all(|path| self.may_remove(path, by))
     }
 
-    /// Whether an entry can be put at a path, and an existing entry at this path can be removed.
+    /// Whether an entry can be put at a path. If the path has an entry already, it must be possible to remove that entry.
     fn has_room(&self, to: &str, by: Actor, overwrite: bool) -> bool {
         let Some(directory) = self.0.get(parent(to)) else { return false };
         if directory.content.is_some() || !directory.acl.is_free(by) || self.is_locked(to, by) {

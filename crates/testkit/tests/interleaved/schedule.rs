@@ -16,7 +16,7 @@ pub(crate) struct Steps {
     pub(crate) of_files: u64,
     /// How often the scheduler switched to the other actor at one of these calls.
     pub(crate) switches: u64,
-    /// Whether the worker ended well.
+    /// Whether the worker ended with the exit status 0.
     pub(crate) is_well: bool,
 }
 
@@ -45,7 +45,7 @@ mod calls {
 #[cfg(target_arch = "x86_64")]
 fn beginning(thread: Pid) -> Option<(u64, u64)> {
     let registers = ptrace::getregs(thread).ok()?;
-    // Before a call is executed, the register of its result contains -ENOSYS.
+    // Before a call is executed, the register for the result of the call contains -ENOSYS.
     let begins = registers.rax.cast_signed() == -38;
     begins.then_some((registers.orig_rax, registers.rsi))
 }

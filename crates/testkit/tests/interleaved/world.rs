@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// All rights but DELETE_CHILD, so that only the ACL of an entry decides whether the entry may be deleted.
+/// All rights except DELETE_CHILD, so that only the ACL of an entry decides whether the entry may be deleted.
 const ALL: &str = "0x1f01bf";
 const READ: &str = "0x1200a9";
 const QUOTA: u64 = 1 << 30;
@@ -103,7 +103,7 @@ impl World {
         Locks::new(&*self.locks, self.house.clock.now().unix_seconds, Limits::default())
     }
 
-    /// Replaces the content of the datastore by the tree.
+    /// Replaces the content of the datastore with the tree.
     pub(crate) fn plant(&self, tree: &Tree) {
         let root = self.house.content(&self.name);
         for entry in std::fs::read_dir(&root).unwrap() {

@@ -300,7 +300,7 @@ impl Holder {
                 }
             }
         }
-        // A new trust of another user must not work for any trustee. So the trusts that the holder did not use are checked, too.
+        // A new trust of another user must not work for any trustee. So the trusts that the holder did not use are also checked.
         for (id, trust) in world.new_trusts() {
             let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
             if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {

@@ -1,4 +1,4 @@
-//! Sends requests to the HTTP face in process, as the listener does after it has read a request.
+//! Sends requests to the HTTP face in the process of the test, as the listener does after it has read a request.
 
 use bytes::Bytes;
 use enfilade_faces::{Faces, Router};

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const PASSWORD: &str = "pw";
-/// A text in every secret that was never lent.
+/// A text that is a part of every secret that was never lent.
 pub(crate) const CANARY: &str = "canary-of-alice";
 /// The roles. Each of them implies the roles after it.
 pub(crate) const ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) first: First,
     /// The record that must be deleted to end the first lent credential.
     ends: Ends,
-    /// The roles that are lent on the project, implied ones included.
+    /// The roles that are lent on the project, including implied roles.
     pub(crate) lent: BTreeSet<String>,
     /// A session of the service that validates tokens.
     asker: String,

@@ -1,4 +1,4 @@
-//! Passcodes, rules for multi-factor authentication, and receipts. Requests go to the HTTP face in process, at fixed times.
+//! Passcodes, rules for multi-factor authentication, and receipts. Requests go to the HTTP face in the process of the test, at fixed times.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -38,7 +38,7 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.login(&both, &passcode).await.is_refused();
     // A passcode of a time step before the step of the used passcode is refused.
     world.login(&both, &world.passcode(-1)).await.is_refused();
-    // The used passcode is refused in the next step, too. If the passcode had not been used, it would still be accepted in this step.
+    // The used passcode is also refused in the next step. If the passcode had not been used, it would still be accepted in this step.
     world.wait(1);
     world.login(&both, &passcode).await.is_refused();
     world.login(&both, &world.passcode(0)).await.token();
@@ -58,8 +58,8 @@ async fn a_passcode_is_accepted_once_and_for_two_steps() {
     world.login(&both, &world.passcode(0)).await.token();
 }
 
-/// Five wrong passcodes in ten minutes stop the comparison for the user. Passcodes without another method are counted separately, so that strangers
-/// cannot lock out a user.
+/// After five wrong passcodes in ten minutes, the server compares no further passcodes for the user. Passcodes without another method are counted
+/// separately, so that strangers cannot lock out a user.
 #[tokio::test]
 async fn guesses_at_passcodes_are_bounded() {
     let world = World::new().await;
@@ -203,7 +203,7 @@ async fn a_receipt_ends_like_a_session() {
     let old = world.login(&["password"], "").await.receipt();
     world.wait(8);
     again(&old).await.token();
-    // A further receipt does not last longer than the first.
+    // A further receipt does not last longer than the first receipt.
     let next = world.login_as("ann", &["password"], "", None, &old).await.receipt();
     world.wait(1);
     again(&old).await.is_refused();
@@ -284,7 +284,8 @@ async fn the_password_alone_opens_no_other_face() {
     let explained = world.house.house.explain(&ann(), Some(&project), &store, &root, read);
     assert_eq!(explained.doors[0].code, None, "{explained:?}");
 
-    // A session of Identity v3 for both methods gives the same access as the user in person, and so does an API token.
+    // A session of Identity v3 that was issued for both methods gives the same access as a login of the user in person. An API token also gives this
+    // access.
     let token = world.login(&["password", "totp"], &world.passcode(0)).await.token();
     world.house.come_in_by(token.as_bytes()).unwrap();
     let tom: Authid = "tom@Default".parse().unwrap();

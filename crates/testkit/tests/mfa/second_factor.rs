@@ -1,4 +1,4 @@
-//! The second factor that a user sets up in the console: the password alone is enough nowhere, and each code counts once.
+//! The second factor that a user sets up in the console: the password alone is never enough, and each code counts once.
 
 use crate::world::World;
 use crate::{ANN, ann, secret_ask};
@@ -59,7 +59,7 @@ async fn the_password_alone_is_refused_everywhere_and_the_code_lets_in() {
     let before = world.login(&["password"], "").await.token();
     assert_eq!(ticket().await.status, 200);
     let enrolled = enrol(&world);
-    // The sessions before the set-up have ended, because the password was enough for these sessions.
+    // The sessions that were issued before the set-up have ended, because the password was enough for these sessions.
     assert!(world.house.come_in_by(before.as_bytes()).is_err());
     let why = world.house.come_in(secret_ask("pw")).await.map(drop).unwrap_err();
     assert!(why.code() == "ID29" && why.to_string().contains("use an API token"), "{why}");
@@ -83,7 +83,7 @@ async fn the_password_alone_is_refused_everywhere_and_the_code_lets_in() {
     // A rule that an administrator sets does not weaken the account.
     world.set_options(&json!({ "multi_factor_auth_rules": [["password"], ["totp"]] })).await;
     world.login(&["password"], "").await.receipt();
-    // Other users and API tokens are not concerned.
+    // Other users and API tokens are not affected.
     world.login_as("bob", &["password"], "", None, "").await.token();
 }
 
@@ -148,7 +148,7 @@ async fn a_recovery_code_counts_once() {
     let state = second_factor_of(world.house.facts(), &enrolled.user).unwrap().unwrap();
     assert_eq!(state.recovery_codes, 9);
     world.login(&BOTH, &enrolled.recovery[4]).await.token();
-    // The code alone is no login.
+    // The code alone is not enough for a login.
     assert_eq!(world.login(&["totp"], &enrolled.recovery[5]).await.status, 401);
 }
 

@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// Changes the members of groups, and deletes groups, with their domain or alone.
+    /// Changes the members of groups. Also deletes groups, either alone or together with their domain.
     fn change_groups(&mut self, dice: &mut Dice) {
         let ctx = self.house.change_context();
         let n = dice.roll(GROUPS.len());

@@ -142,7 +142,7 @@ impl World {
         self.places
     }
 
-    /// The moment at which something is revoked or taken away now.
+    /// The present moment, as the time of a revocation or a removal.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
@@ -484,7 +484,7 @@ impl World {
             let token = self.tokens[dice.roll(self.tokens.len())].clone();
             self.check(&token);
         }
-        // Drops expired tokens, and keeps only few tokens, so that the events often concern known tokens.
+        // Drops expired tokens, and keeps only a few tokens, so that the events often concern known tokens.
         if self.tokens.len() > 40 {
             self.tokens.iter().for_each(|token| self.check(token));
             let now = self.now();

@@ -76,7 +76,7 @@ pub(crate) struct Event {
 pub(crate) enum Taken {
     /// A role of this holder on this scope was removed.
     Grant(Holder, Where),
-    /// The members of this group are no longer in another group.
+    /// This group is no longer in another group, so its members lost the roles of the other group.
     Group(GroupId),
     /// This role no longer implies another role, or was deleted.
     Role(RoleId),
@@ -145,7 +145,7 @@ impl World {
         self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }
 
-    /// The groups of a user, also through groups in groups.
+    /// The groups of a user, including groups that contain a group of the user.
     pub(crate) fn groups_of(&self, user: usize) -> BTreeSet<usize> {
         let direct = self.members.iter().filter(|(_, member)| *member == user);
         let mut found: BTreeSet<usize> = direct.map(|(group, _)| *group).collect();

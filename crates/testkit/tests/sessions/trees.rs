@@ -18,7 +18,7 @@ struct World {
     user: UserId,
     projects: Vec<ProjectId>,
     credential: (CredentialId, ProjectId),
-    /// The trust of another user who lends a role that the user does not have: reader on the last project.
+    /// A trust: another user lends `user` a role that `user` does not have, namely reader on the last project.
     trust: (TrustId, i64),
 }
 
@@ -98,7 +98,7 @@ impl World {
         self.house.come_in_by(token.as_bytes()).ok()
     }
 
-    /// The most roles that a session may have on the scope.
+    /// All roles that a session may have on the scope.
     fn most(&self, scope: Scope, lent: Option<Lent>) -> BTreeSet<&'static str> {
         let roles: &[&str] = match scope {
             _ if matches!(lent, Some(Lent::Trust(_))) => &["reader"],

@@ -19,8 +19,8 @@ impl Listing {
         self.lines.is_some()
     }
 
-    /// The lines of the list that contain the path of a file, or of the bundle to which the file belongs. `None` if the certificates come from a
-    /// directory.
+    /// The lines of the list that contain the path of a file, or the path of the bundle to which the file belongs. `None` if the certificates come
+    /// from a directory.
     pub(super) fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
@@ -53,7 +53,8 @@ impl Listing {
         CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
     }
 
-    /// Appends the certificate of a file: once for a directory, or once per line of a list.
+    /// Appends the certificate of a file. For a directory, appends it once. For a crt-list, appends it once for each line that contains the path of
+    /// the file or of its bundle.
     pub(in crate::certificates) fn put(
         &self,
         file: CertificateFile,

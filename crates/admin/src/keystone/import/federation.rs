@@ -54,7 +54,7 @@ impl Taking<'_, '_> {
         let left = self.add(id, row)?;
         if left.is_ok() {
             for remote in &row.remote_ids {
-                // A remote id that is twice in the list of one provider has only one record.
+                // A remote id that occurs twice in the list of one provider has only one record.
                 self.put_new(&RemoteId(remote.clone()), &RemoteIdOwner { provider: id.clone() });
             }
         }

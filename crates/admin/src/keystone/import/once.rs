@@ -1,4 +1,4 @@
-//! If an import added a record, and the record was deleted on this server since, later imports do not add the record again, unless they restore
+//! If an import added a record, and the record was then deleted on this server, later imports do not add the record again, unless they restore
 //! deleted records. The imported records are in the list of imports (`import/earlier.rs`). The list is written in the same change as the records.
 
 use super::{Left, Taking, mark};
@@ -13,7 +13,7 @@ use enfilade_facts::{Change, SourceError, View};
 /// The value in the list for an application credential that was imported without its secret.
 const WITHOUT_SECRET: &str = "{\"without_secret\":true}";
 
-/// The value in the list for the password of a user whose sessions were revoked before an import gave the user the password.
+/// The value in the list for a user's password, if all sessions of the user were revoked before an import gave the password to the user.
 const NEVER_HERE: &str = "{\"revoked\":true}";
 
 /// Adds the password of a user to the list of imports, if the user is in the list. Then no later import gives the user the password of the source.
@@ -97,8 +97,8 @@ impl Taking<'_, '_> {
     }
 
     /// Gives a secret to an application credential that has no secret, but only if the credential was imported without a secret, and its record has
-    /// not changed since. So a secret that was removed or revoked here is not added again. Exception: if the import restores deleted records, the
-    /// credential need not meet these two conditions.
+    /// not changed since the import. So a secret that was removed or revoked here is not added again. Exception: if the import restores deleted
+    /// records, the credential need not meet these two conditions.
     pub(super) fn add_first_secret(
         &mut self,
         id: &CredentialId,

@@ -102,7 +102,7 @@ pub struct CloudCredential {
     pub owner: UserId,
     /// The name of the credential.
     pub name: String,
-    /// When the credential expires, in seconds since the epoch; 0 is never.
+    /// When the credential expires, in seconds since the epoch; 0 means never.
     pub expires: i64,
     /// The description.
     pub comment: Option<String>,

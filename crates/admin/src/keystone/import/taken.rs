@@ -10,9 +10,9 @@ use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
 use enfilade_facts::{Read, Source, View};
 use std::collections::{HashMap, HashSet};
 
-/// The domains, roles, projects and services of the source whose names already belong to other records in this store. An import would leave out these
-/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. A record that an earlier import
-/// added and that was deleted here since is not reported either, unless the import restores it.
+/// The domains, roles, projects and services of the source that have the name of another record in this store. An import would leave out these
+/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. A record is also not reported
+/// if an earlier import added it and it was later deleted here, unless this import restores the record.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -109,7 +109,7 @@ impl Plan {
     }
 }
 
-/// Whether an earlier import added the record and it was deleted here since.
+/// Whether an earlier import added the record, and the record was later deleted here.
 fn was_deleted<R: Row>(view: &View<'_>, key: &R::Key) -> Result<bool, Error> {
     let is_listed = view.get::<Extra>(&key_of_record::<R>(key))?.is_some();
     Ok(is_listed && view.get::<R>(key)?.is_none())

@@ -1,4 +1,4 @@
-//! How users of a Keystone server have roles on projects: by groups, role assignments and implied roles. With this information, the import checks
+//! How users of a Keystone server get roles on projects: by groups, role assignments and implied roles. With this information, the import checks
 //! whether the users still have the roles that they delegated.
 
 use super::CloudRecord;

@@ -15,7 +15,7 @@ use enfilade_tls::{Digest, Tickets};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-/// Checks the new directory, which will become `data`. Returns the steps that the operator must still do. Returns an error if a datastore shares
+/// Checks the new directory, which will become `data`. Returns the steps that the operator must still take. Returns an error if a datastore shares
 /// files with `data`, if the store cannot be opened, or if the key of the API tokens is missing or wrong.
 pub(super) fn check(
     data: &Path,

@@ -111,9 +111,9 @@ fn place(data: PathBuf) -> anyhow::Result<PathBuf> {
     }
     let data = std::path::absolute(data)?;
     let (above, name) = (
-        data.parent().context("the data directory has no parent directory: give another one with --data")?,
+        data.parent().context("the data directory has no parent directory: give another path with --data")?,
         data.file_name().context(
-            "the path of the data directory does not end with a name: give another one with --data",
+            "the path of the data directory does not end with a name: give another path with --data",
         )?,
     );
     let named = || {
@@ -221,7 +221,7 @@ fn keep_content(from: &Path, to: &Path, is_same_server: bool) -> std::io::Result
         return Ok(Content::OfAnother);
     }
     std::fs::rename(from, to)?;
-    // Even if a sync fails, the content is at its new path.
+    // If a sync fails, the content is at its new path nevertheless.
     let _ = sync_directory(to).and_then(|()| sync_directory(from));
     Ok(Content::Kept)
 }
@@ -239,7 +239,7 @@ fn owner(data: &Path) -> anyhow::Result<Option<(u32, u32)>> {
 fn refuse_mount(data: &Path) -> anyhow::Result<()> {
     let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev());
     let above =
-        data.parent().context("the data directory has no parent directory: give another one with --data")?;
+        data.parent().context("the data directory has no parent directory: give another path with --data")?;
     if data.exists() && device(data)? != device(above)? {
         ensure!(
             !is_house(data),

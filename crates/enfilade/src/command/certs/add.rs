@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// The maximum size of a file, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// If the directory has at least this many entries, the effect of a new certificate on the other certificates is not examined.
+/// If the directory has at least this many entries, the command does not examine the effect of a new certificate on the other certificates.
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub(super) fn run(
@@ -42,7 +42,7 @@ pub(super) fn run(
         roots_of(&installation.data, &installation.config),
     )?;
     self_made::make_place(&installation.data, certificates.place().path())?;
-    // To read very many certificates takes too long for a warning.
+    // If there are very many certificates, it takes too long to read all of them only for a warning.
     let is_looked_at =
         std::fs::read_dir(directory).is_ok_and(|all| all.take(LOOKED_AT_MAX).count() < LOOKED_AT_MAX);
     let looked = || is_looked_at.then(|| look(installation, certificates).ok()).flatten();
@@ -70,13 +70,18 @@ pub(super) fn run(
         true => "a certificate without names".to_owned(),
         false => joined.leaf.names.join(" "),
     };
-    let key = key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default();
+    let key = told_key(key_file);
     let served = match is_of_running_server(installation, certificates) {
-        true => "; the running server uses it within a few seconds",
+        true => "; the running server uses the certificate within a few seconds",
         false => "",
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the output that names the file with the key. Empty if the key is in the file with the certificate.
+fn told_key(key_file: Option<String>) -> String {
+    key_file.map(|key| format!(", with the key in `{key}`")).unwrap_or_default()
 }
 
 /// Gives a certificate to all members of the fleet of this machine.
@@ -104,7 +109,7 @@ pub(super) fn to_fleet(
     let key_file = key.as_ref().map(|key| key.display().to_string());
     let more = [
         ("replaced", replaced.is_some().into()),
-        ("key_file", key_file.into()),
+        ("key_file", key_file.clone().into()),
         ("warnings", warnings.into()),
         ("shared", true.into()),
     ];
@@ -112,8 +117,9 @@ pub(super) fn to_fleet(
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaced.is_some() { "renewed" } else { "added" };
     let (names, until) = (joined.leaf.names.join(" "), output::time(joined.leaf.not_after));
+    let key = told_key(key_file);
     let text = format!(
-        "`{name}` {what} for all members of the fleet: {names}, valid until {until}; running servers use it within a few seconds"
+        "`{name}` {what} for all members of the fleet: {names}, valid until {until}{key}; running servers use the certificate within a few seconds"
     );
     output::done(json, &value, &text);
     Ok(ExitCode::SUCCESS)
@@ -232,7 +238,7 @@ fn add(pieces: &mut Pieces, file: &Path, bytes: &[u8], given: Option<&Secret>) -
 /// The file name of the bundle: the name of the file with the certificate. An extension such as `.crt` or `.pfx` is replaced by `.pem`.
 fn name_of(shown: &str) -> anyhow::Result<String> {
     let file = Path::new(shown);
-    // `shown` contains U+FFFD in the place of bytes that are not UTF-8.
+    // `shown` contains U+FFFD in place of bytes that are not UTF-8.
     let name = file
         .file_name()
         .and_then(|name| name.to_str())

@@ -83,7 +83,7 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if silent => warning(
             what,
             format!(
-                "{text}; a server has no contact with etcd, so each change takes 1 s until the server is back, or etcd has removed it: see \
+                "{text}; a server has no contact with etcd, so each change takes 1 s until the server has contact again or etcd has removed it: see \
                  `enfilade fleet status`"
             ),
         ),
@@ -97,7 +97,7 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if !members.iter().any(|member| member.has_files) => warning(
             what,
             format!(
-                "{text}; no member follows its edited files: run `enfilade fleet follow-files` on one member"
+                "{text}; the fleet follows the edited files of no member: run `enfilade fleet follow-files` on one member"
             ),
         ),
         () if !own.processes.iter().any(Running::has_beat) => {

@@ -25,7 +25,7 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
             .map(|server| if what == "landlock" { server.landlock } else { server.seccomp })
             .collect();
         states.sort();
-        // The worst state of all servers counts.
+        // If several servers run, the finding contains the worst of their states.
         match (states.last(), is_on) {
             (Some(State::Set), _) => well(what, says),
             (Some(State::Partly), _) => warning(

@@ -1,4 +1,5 @@
-//! Finds entries that no client sees. These are names that the server cannot show, and unfinished uploads and copies of processes that have ended.
+//! Finds entries that no client sees: entries with names that the server cannot show, and unfinished uploads and copies. The processes that began
+//! these uploads and copies have ended.
 
 use std::path::Path;
 

@@ -79,8 +79,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The directory for a temporary copy of the facts. It is the directory of the target file, because the disk of that directory needs the space
-    /// anyway. Without a target file, it is the data directory.
+    /// The directory for a temporary copy of the facts. It is the directory of the target file, because the disk of that directory must have enough
+    /// space for the target file anyway. Without a target file, it is the data directory.
     pub(super) fn spool<'s>(&'s self, data: &'s Path) -> &'s Path {
         match self {
             Target::File(file) => directory_of(file),

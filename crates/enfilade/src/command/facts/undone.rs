@@ -126,7 +126,8 @@ mod tests {
 
     const TEN: i64 = 10;
 
-    /// The text after the restore of a copy of a store at a revision. `before` is the store before the restore.
+    /// The text that is printed after a restore. `store` and `revision` are the store and the revision of the copy. `before` is the store before the
+    /// restore.
     fn said(before: Before, (store, revision): (u128, u64)) -> Option<String> {
         let origin = json_origin(store, revision);
         let newest = match before {

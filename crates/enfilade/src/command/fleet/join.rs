@@ -35,7 +35,7 @@ struct Invitation {
     store: String,
     etcd: Vec<String>,
     prefix: String,
-    /// `fleet.proof_millis` of the fleet. Absent in invitations that older programs wrote.
+    /// `fleet.proof_millis` of the fleet. Absent in invitations that an older version of this program wrote.
     #[serde(default)]
     proof_millis: ProofMillis,
 }

@@ -250,8 +250,8 @@ impl Api {
         Ok(system)
     }
 
-    /// Reads one record, or checks whether a record exists. Returns `None` if the server answers 404, or 501 because it does not support the call.
-    /// The inner error is the reason why the server refused the call.
+    /// Reads one record, or checks whether a record exists. Returns `None` if the server answers 404 (no such record) or 501 (the call is not
+    /// supported). The inner error is the reason why the server refused the call.
     pub(super) async fn find(&mut self, path: &str) -> anyhow::Result<Result<Option<Value>, String>> {
         let path = format!("/v3/{path}");
         let (status, _, body) = self.ask(Method::GET, &path, "").await?;

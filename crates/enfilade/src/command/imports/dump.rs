@@ -62,12 +62,12 @@ impl Table {
 /// The facts in a dump that the API does not show. Tables that are not in the dump are empty.
 #[derive(Default)]
 pub(super) struct Dump {
-    /// The newest password of each user, with its expiry, by the id of the user. Keystone does not accept older passwords. So older passwords are
-    /// left out.
+    /// Maps the id of each user to the newest password of the user and the expiry of this password. Keystone does not accept older passwords. So
+    /// older passwords are left out.
     pub(super) passwords: HashMap<String, Password>,
-    /// The hash of the secret of each application credential, by the id of the credential.
+    /// Maps the id of each application credential to the hash of its secret.
     pub(super) secrets: HashMap<String, String>,
-    /// The secret of each OAuth consumer, by the id of the consumer.
+    /// Maps the id of each OAuth consumer to its secret.
     pub(super) consumers: HashMap<String, String>,
     /// The access tokens of OAuth.
     pub(super) access_tokens: Vec<DumpedAccessToken>,
@@ -75,7 +75,7 @@ pub(super) struct Dump {
     pub(super) options: Vec<DumpedOption>,
 }
 
-/// An access token of OAuth with the values of the table; `None` for NULL.
+/// An OAuth access token, with the values of its row in the table. A value is `None` for NULL.
 pub(super) struct DumpedAccessToken {
     pub(super) id: Option<String>,
     pub(super) secret: Option<String>,
@@ -149,11 +149,11 @@ pub(super) fn names_of_tables() -> String {
     TABLES.map(|table| table.name).join(" ")
 }
 
-/// The largest dump that is read, in bytes. The import needs at least as much memory as the dump has bytes. A dump of only the needed tables has
-/// about 400 bytes for each user.
+/// The largest dump that is read, in bytes. The import needs at least as much memory as the dump has bytes. A dump that contains only the needed
+/// tables has about 400 bytes for each user.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the dump in a file.
+/// Reads a dump from a file.
 ///
 /// # Errors
 /// Fails in the same cases as [`read`]. Also fails if the file cannot be read, is not UTF-8, or is larger than [`DUMP_BYTES_MAX`].
@@ -210,7 +210,7 @@ fn understood(text: &str) -> anyhow::Result<Dump> {
     })
 }
 
-/// The tables of the dump that are read, by name.
+/// Reads the needed tables of a dump. Returns them by their names.
 fn tables(text: &str) -> anyhow::Result<HashMap<&str, Table>> {
     let mut reader = Reader::new(text)?;
     let mut tables: HashMap<&str, Table> = HashMap::new();
@@ -262,7 +262,7 @@ fn passwords(users: &Table, passwords: &Table) -> anyhow::Result<HashMap<String,
             Some(Ok(number)) => Ok(Some(number)),
             None => Ok(None),
         };
-        // `expires_at_int` is in microseconds. In `Password`, 0 means that the password never expires, so an expiry time is at least 1.
+        // `expires_at_int` is in microseconds. In the type `Password`, 0 means that the password never expires. So an expiry time is at least 1.
         let until = number("expires_at_int")?.map_or(0, |until| (until / 1_000_000).max(1));
         let made = number("created_at_int")?.unwrap_or(0);
         let user = passwords.value(row, "local_user_id").and_then(|id| of_user.get(id));
@@ -299,7 +299,7 @@ fn options(table: &Table) -> Vec<DumpedOption> {
     table.rows.iter().filter_map(option).collect()
 }
 
-/// Reads the columns of a CREATE TABLE, and skips the rest of the statement.
+/// Reads the columns of a CREATE TABLE statement, and skips the rest of the statement.
 fn columns(reader: &mut Reader<'_>) -> anyhow::Result<Vec<String>> {
     const RULES: [&str; 7] = ["PRIMARY", "UNIQUE", "KEY", "CONSTRAINT", "FOREIGN", "CHECK", "INDEX"];
     reader.expect(Part::Sign('('))?;
@@ -323,7 +323,7 @@ fn columns(reader: &mut Reader<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 impl Table {
-    /// Reads the rest of an INSERT after the name of the table: an optional list of columns, and `VALUES (…),(…);`.
+    /// Reads the part of an INSERT statement that follows the name of the table: an optional list of columns, and `VALUES (…),(…);`.
     fn read(&mut self, reader: &mut Reader<'_>) -> anyhow::Result<()> {
         let here = *reader;
         if reader.has(Part::Sign('('))? {

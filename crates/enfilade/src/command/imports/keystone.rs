@@ -41,11 +41,11 @@ pub(super) struct Terms<'a> {
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records if their names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
-    /// Whether to import records again that were deleted on this server after an earlier import.
+    /// Whether to import a record again if it was deleted on this server after an earlier import.
     pub(super) restore_deleted: bool,
 }
 
-/// Reads the records over the API, and reads the facts that the API does not show from the dump.
+/// Reads the records over the API. If the API does not show a fact, this function reads the fact from the dump.
 pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let dump = match terms.passwords {
         None => Dump::default(),
@@ -129,7 +129,7 @@ fn left_with_local(things: &[CloudRecord], here: &[DomainSummary]) -> Option<Str
     })
 }
 
-/// A note if the source has registered limits, and if its enforcement model differs from the model of this server.
+/// A note if the source has registered limits, and the enforcement model of the source differs from the enforcement model of this server.
 fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     let here = home.config.identity.limit_model.model().name();
     source.filter(|source| *source != here).map(|source| {
@@ -139,7 +139,7 @@ fn other_limit_model(home: &Home, source: Option<&str>) -> Option<String> {
     })
 }
 
-/// The records that were read until now, and the records that cannot be imported.
+/// The records that were read so far, and the records that cannot be imported.
 #[derive(Default)]
 pub(super) struct Asked {
     things: Vec<CloudRecord>,
@@ -260,8 +260,8 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// Gives the users or groups of all domains to `take`. If domains have separate directories, Keystone lists only one domain at a time. If the
-/// directory of a domain does not answer, the import continues, and the report contains the domain.
+/// Calls `take` with each user or each group of all domains. If domains have separate directories, Keystone lists the users or groups of only one
+/// domain at a time. If the directory of a domain does not answer, the import continues. Then the report names the domain.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,
@@ -384,9 +384,9 @@ fn rules(user: &Value) -> Vec<Vec<String>> {
     user.get("options").and_then(Value::as_object).map(enfilade_keystone::mfa_rules).unwrap_or_default()
 }
 
-/// The reason why the password or secret for the login method `method` is not imported; `None` if the import is possible. The rules of the user for
-/// multi-factor authentication may need further methods that this server does not have. Then `method` alone would be enough on this server, so the
-/// password or secret is not imported. `then` says what the operator does after a change of the rules.
+/// The reason why the password or secret for the login method `method` is not imported; `None` if the import is possible. The user's rules for
+/// multi-factor authentication may require further methods that this server does not have. Then `method` alone would be enough on this server. So the
+/// password or secret is not imported. The text `then` tells the operator what to do after changing the rules.
 fn lost_factor(user: &Value, method: &str, then: &str) -> Option<String> {
     let rules = rules(user);
     let is_alone = [method.to_owned()];

@@ -1,5 +1,5 @@
-//! The report of an import. It contains the records of the source, the imported records, the records that were left out with the reasons, and the
-//! next steps.
+//! The report of an import. The report contains the records of the source, the imported records, the records that were left out (with the reasons),
+//! and the next steps.
 
 use crate::output;
 use enfilade_admin::Imported;
@@ -33,7 +33,7 @@ struct Count {
 }
 
 impl Report {
-    /// Prints the report. In JSON, each record is one line, and the last line contains the numbers and the next steps.
+    /// Prints the report. In JSON, each record is one line. The last line contains the numbers of records and the next steps.
     pub(super) fn tell(&self, json: bool) {
         match json {
             true => self.tell_json(),
@@ -110,7 +110,8 @@ impl Report {
         }
     }
 
-    /// Prints a table of the records for which `rest` returns the further columns. At most [`LISTED_MAX`] records of each kind are printed.
+    /// Prints a table with a row for each record for which `rest` returns `Some`. The function `rest` returns the columns after the name. At most
+    /// [`LISTED_MAX`] records of each kind are printed.
     fn list(&self, headings: &[&str], rest: impl Fn(&Imported) -> Option<Vec<String>>) {
         let mut kinds: Vec<&str> = Vec::new();
         for item in &self.items {
@@ -142,16 +143,16 @@ impl Report {
         found.map(|item| item.name.as_str()).collect()
     }
 
-    /// Whether users, tokens or datastores existed on this server before the import. These may differ from the records with the same names in the
-    /// source.
+    /// Whether users, tokens or datastores existed on this server before the import. These records may differ from the records with the same names in
+    /// the source.
     pub(super) fn has_doubts(&self) -> bool {
         let kinds = ["user", "token", "datastore"];
         self.items.iter().any(|item| kinds.contains(&item.kind) && item.exists_here())
     }
 }
 
-/// Counts the records that have the same further columns. If there are more than [`LISTED_MAX`] different columns, for example because the reasons
-/// name other records, returns only the total, with empty columns.
+/// Each row consists of the columns after the name. Counts equal rows. If there are more than [`LISTED_MAX`] different rows, for example because the
+/// reasons contain names of other records, returns only the total, with empty columns.
 fn summed(all: impl Iterator<Item = Vec<String>>, columns: usize) -> Vec<(Vec<String>, usize)> {
     let mut sums: Vec<(Vec<String>, usize)> = Vec::new();
     let mut count = 0;

@@ -27,16 +27,16 @@ impl Before {
         Before { data: data.to_owned(), had_data, had_keys, had_facts }
     }
 
-    /// Removes the store, the keys and the data directory, if they did not exist before. If the store existed before, has a change after the revision
-    /// `at_most`, or is used by another process, everything stays. An error is not reported, because the reason why the import failed is more
-    /// important.
+    /// Removes the store, the keys and the data directory, if they did not exist before the import. Nothing is removed if the store existed before
+    /// the import, has a change after the revision `at_most`, or is used by another process. An error is not reported, because the reason why the
+    /// import failed is more important.
     pub(super) fn restore(&self, at_most: Revision) {
         let facts = self.data.join(FACTS);
         let is_gone = || is_missing(&facts) || Lmdb::remove_unused(&facts, at_most).is_ok_and(|gone| gone);
         if self.had_facts || !is_gone() {
             return;
         }
-        // The store was removed under its lock. If there is a store now, another process has made this store since then.
+        // The store was removed while this process held the lock of the store. If a store exists now, another process has made it since the removal.
         if !self.had_keys {
             let _ = std::fs::remove_dir_all(self.data.join(KEYS));
         }
@@ -85,7 +85,7 @@ mod tests {
         assert!(is_there("facts/data.mdb") && is_there("keys"));
         before.restore(revision);
         assert!(!data.exists());
-        // Files that existed before stay.
+        // Files that existed before the import are not removed.
         std::fs::create_dir_all(data.join("keys")).unwrap();
         std::fs::write(data.join("user.cfg"), "").unwrap();
         let before = Before::look(&data);

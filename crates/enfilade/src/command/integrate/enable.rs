@@ -16,7 +16,7 @@ use std::process::Command;
 /// The socket on which the server listens if the operator names no other socket. The service of the package creates the directory of this socket.
 const SOCKET: &str = "/run/enfilade/decisions.sock";
 
-/// The steps that let a proxy ask.
+/// The steps after which a proxy can ask for decisions.
 pub(super) struct Enabling {
     /// The socket on which the server listens for the proxy.
     pub(super) socket: PathBuf,
@@ -88,7 +88,7 @@ impl Enabling {
                 let socket = arguments.socket.clone().unwrap_or_else(|| PathBuf::from(SOCKET));
                 if !socket.is_absolute() {
                     bail!(
-                        "`--socket {}` is no absolute path: write the whole path, beginning with `/`",
+                        "`--socket {}` is not an absolute path: write the whole path, beginning with `/`",
                         socket.display()
                     );
                 }
@@ -149,7 +149,7 @@ impl Enabling {
     }
 }
 
-/// The text of the configuration file with the settings.
+/// The text of the configuration file, with the new settings added.
 fn changed(path: &Path, socket: &Path, user: &str) -> anyhow::Result<String> {
     if path.is_symlink() {
         bail!(
@@ -171,14 +171,14 @@ fn changed(path: &Path, socket: &Path, user: &str) -> anyhow::Result<String> {
         )
     };
     let decisions = config::parse_file(&text).with_context(by_hand)?.decisions;
-    // The line `[decisions]` could be in a string of several lines, so the parsed values are checked.
+    // The line `[decisions]` could be part of a string with several lines. So the parsed values are checked.
     let listens = decisions.listen.is_some_and(|listen| listen.sockets().any(|own| own == Path::new(socket)));
     let may_ask = decisions.users.is_some_and(|Users(users)| users.iter().any(|own| own == user));
     anyhow::ensure!(listens && may_ask, by_hand());
     Ok(text)
 }
 
-/// Writes lines below the heading `[decisions]`. If there is no such heading, it is written at the end.
+/// Writes lines below the heading `[decisions]`. If the text has no such heading, adds the heading and the lines at the end.
 fn with_lines(text: &str, lines: &str) -> String {
     const HEADING: &str = "[decisions]";
     let mut after = String::with_capacity(text.len() + lines.len());
@@ -199,7 +199,8 @@ fn with_lines(text: &str, lines: &str) -> String {
 }
 
 /// The group to which the user must be added, so that the user may enter the directory of the socket. `None` if the user may enter the directory
-/// already. Fails if the server cannot create the socket there, or if another user except root can create files there.
+/// already. Fails if the server cannot create the socket in this directory. Also fails if a user other than root and the user of the server can
+/// create files in it.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {
@@ -235,7 +236,7 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     if groups_of(&groups, user).contains(&Gid::from_raw(meta.gid())) {
         return Ok(None);
     }
-    // Root must give the user of the proxy access to the socket only: another group could have access to other files, too.
+    // The command must give the user of the proxy access only to the socket. A member of another group could also get access to other files.
     if meta.gid() != data.gid() || home.config.facts.group.is_some() {
         bail!(
             "the directory `{}` of the socket belongs to a group that may also give access to other files, so this command does not add {user} to the group. Add \
@@ -276,7 +277,7 @@ mod tests {
         let text = with_lines(&example, "listen = \"unix:/run/x.sock\"\nusers = [\"www-data\"]\n");
         let config = config::parse_file(&text).unwrap();
         assert!(config.decisions.listen.is_some_and(|listen| listen.sockets().next().is_some()));
-        // A second pair of the keys is refused.
+        // The parser refuses a configuration that sets the same keys twice.
         let twice = with_lines(&text, "listen = \"unix:/run/y.sock\"\n");
         assert!(config::parse_file(&twice).is_err());
     }

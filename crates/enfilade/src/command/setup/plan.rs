@@ -79,7 +79,7 @@ fn caller() -> Option<String> {
     (name != "root" && user_of(&name).is_ok()).then_some(name)
 }
 
-/// A user. The text may contain a realm.
+/// The user that the text names. The text may contain a realm.
 fn user_of(text: &str) -> anyhow::Result<Userid> {
     let user = match text.contains('@') {
         true => text.parse()?,

@@ -77,14 +77,14 @@ fn rows(home: &Home, plan: &Plan, made: &Made) -> Vec<(&'static str, String)> {
         rows.push(("administrator", format!("{}   password {}", settled.admin, settled.shown(home))));
     }
     let password =
-        made.password.as_ref().map(|password| format!("   password {password}   (shown this once)"));
+        made.password.as_ref().map(|password| format!("   password {password}   (shown only once)"));
     rows.push(("user", format!("{}{}{}", plan.user, password.unwrap_or_default(), there(made.is_new))));
     rows.push(("datastore", format!("{}   in {}{}", plan.datastore, made.path, there(made.new_path))));
     for role in &made.roles {
         rows.push(("role", format!("{} has the role {role} on {}", plan.user, plan.datastore)));
     }
     rows.push(match &made.secret {
-        Some(secret) => ("token", format!("{}   secret {secret}   (shown this once)", made.token)),
+        Some(secret) => ("token", format!("{}   secret {secret}   (shown only once)", made.token)),
         None => (
             "token",
             format!(

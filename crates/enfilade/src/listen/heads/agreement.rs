@@ -1,5 +1,5 @@
 //! Tests that `Follower` and the HTTP library agree on where each request begins. Both parse the same bytes: random requests on one connection, with
-//! a few bytes changed, removed or added. In the bytes, the path `/bad` is always followed by a fragment, also inside bodies, and the follower must
+//! a few bytes changed, removed or added. In the bytes, the path `/bad` is always followed by a fragment, even inside bodies. The follower must
 //! report a fragment as a flaw. So if the library delivers a request for `/bad` and no flaw was reported, the follower and the library disagree.
 
 use super::{Heads, Malformed};
@@ -69,7 +69,7 @@ impl Dice {
         let count = 2 + self.below(4);
         let mut bytes: Vec<u8> = (0..count).flat_map(|_| self.request().into_bytes()).collect();
         for _ in 0..self.below(3) {
-            // Most changes are at line ends, where parsers disagree.
+            // Most changes are at line ends, because parsers disagree about line ends.
             let ends: Vec<usize> =
                 (0..bytes.len()).filter(|at| matches!(bytes[*at], b'\r' | b'\n')).collect();
             let at = if self.below(4) == 0 { self.below(bytes.len()) } else { ends[self.below(ends.len())] };

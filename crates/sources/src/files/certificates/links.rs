@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of links that are followed from one file, as in the kernel.
+/// The maximum number of links that are followed to resolve one path. The kernel has the same limit.
 const LINKS_MAX: usize = 40;
 
 /// For each symbolic link in these directories, returns the file to which the link leads, and all other links on the way to this file. Also returns

@@ -47,7 +47,7 @@ impl Changed {
 }
 
 impl DirectoryWatch {
-    /// Watches `directories` and `also` from now on. A directory in `also` that cannot be watched is left out.
+    /// Watches the directories in `directories` and in `also` from now on. A directory in `also` that cannot be watched is left out.
     ///
     /// # Errors
     /// When one of `directories` does not exist, or the limit of watches is reached.

@@ -78,7 +78,7 @@ impl FileContents {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
         let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
         let (secrets, no_secrets) = match changes {
-            // If `user.cfg` changed, too, the whole `token.shadow` is parsed, because the hashes of the tokens in `user.cfg` are needed.
+            // If `user.cfg` also changed, the whole `token.shadow` is parsed, because the hashes of the tokens in `user.cfg` are needed.
             Some(changes) if bytes(FileName::Users).is_none() => (Some(Secrets::Alone(changes)), None),
             changes => match whole() {
                 Some(Ok(shadow)) => {
@@ -110,7 +110,8 @@ impl FileContents {
         };
         let fault = error.map(|error| {
             let had = before.is_some();
-            // If the file already had errors, the new error keeps their start time, so that the stale limit does not begin again.
+            // If the file already had errors, the new error keeps the start time of the earlier errors. So the stale limit is still counted from that
+            // time.
             let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
             let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
             let fault = draft.fault(earlier.as_ref(), error, had);

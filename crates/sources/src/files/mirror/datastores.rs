@@ -52,14 +52,14 @@ impl Datastores {
         let known = match draft.view.list::<Datastore>(&[]) {
             Ok(rows) => rows.into_iter().map(|(name, row)| (name, Some(row))).collect(),
             Err(why @ SourceError::Damaged { .. }) => {
-                // The other datastores still follow the file, but no datastore is removed.
+                // The records of the other datastores are still updated from the file, but no datastore is removed.
                 draft.problem(FILE, format!("{why}"));
                 self.known_alone(draft)
             }
             Err(why) => return Err(why),
         };
         for (name, datastore) in &self.stores {
-            // If the record of a datastore cannot be read, the datastore refuses access already. So the record is not changed.
+            // If the record of a datastore cannot be read, the server already refuses access to the datastore. So the record is not changed.
             if let Some(before) = known.get(name).map_or(Some(None), |row| row.as_ref().map(Some)) {
                 draft.put(name, before, datastore);
             }

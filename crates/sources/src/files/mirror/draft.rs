@@ -13,7 +13,7 @@ pub(super) struct Draft<'v, 's> {
     pub(super) removed: usize,
     /// The problems of each file. The texts do not contain the name of the file.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The earliest time at which last good facts are older than the stale limit, in seconds since the epoch.
+    /// The earliest time at which some of the last good facts are older than the stale limit, in seconds since the epoch.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,

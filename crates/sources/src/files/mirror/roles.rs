@@ -51,7 +51,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
     Ok(())
 }
 
-/// Puts the role of the administrator `root@pam`, for a look that does not read `acl.cfg`.
+/// Puts the role of the administrator `root@pam` into the facts. A look that compares `user.cfg`, but not `acl.cfg`, calls this function.
 pub(super) fn ensure_administrator(draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let Ok(everywhere) = "/".parse() else { return Ok(()) };
     let key = key(&(everywhere, root_pam()));

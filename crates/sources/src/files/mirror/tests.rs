@@ -23,7 +23,7 @@ fn at(unix_seconds: i64) -> Clocks {
     Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Facts with the record of free SIDs, which each server's store has.
+/// Facts that contain the record of free SIDs. The store of each server contains this record.
 fn facts() -> Memory {
     let source = Memory::new(StoreId(1));
     let audit = AuditRecord { who: "a test".into(), what: "begin".into(), unix_seconds: 0, request: None };
@@ -144,7 +144,7 @@ fn a_file_that_is_written_in_place_is_given_a_moment() {
     bench.write(FileName::Datastores, "datastore: aaa\n\tpath /a\n");
     bench.look();
     let path = bench.path(FileName::Datastores);
-    // The file is empty for a moment, as after an editor has opened it and before it writes.
+    // The file is empty for a moment: an editor has opened the file, and has not written yet.
     std::fs::File::create(&path).unwrap();
     let written = std::sync::Once::new();
     bench.mirror.between = Box::new(move || {
@@ -202,7 +202,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         }
         bench.look();
         assert!(bench.store("one").is_none() && bench.store("two").is_some(), "{other_process}");
-        // The version is not fresh any more, so its change time shows that the file is the same.
+        // The version is not fresh any more, so an equal change time proves that the file was not changed.
         let is_read = |bench: &Bench| {
             let rows = bench.file(FileName::Datastores).map(|row| (FileName::Datastores, row));
             !bench.mirror.news(&rows.into_iter().collect(), at(LATE)).is_empty()

@@ -107,8 +107,8 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Calls `compare` for a user or token. If a record is damaged, this function only reports a problem. A user or token with a damaged record is
-    /// refused anyway, and the other records still follow the files.
+    /// Calls `compare` for a user or token. If a record is damaged, this function only reports a problem. The server refuses a user or token with a
+    /// damaged record anyway. The other records are still updated from the files.
     fn told(
         &mut self,
         authid: &Authid,
@@ -123,7 +123,7 @@ impl Comparison<'_, '_, '_, '_> {
         }
     }
 
-    /// Puts the new hash of a token's secret, for a look that did not read `user.cfg`.
+    /// Puts the new hash of a token's secret into the facts. A look that compares `token.shadow`, but not `user.cfg`, calls this function.
     fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());
@@ -140,7 +140,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn user(&mut self, authid: &Authid) -> Result<(), SourceError> {
-        // An entry of `token.shadow` under a user's name is ignored.
+        // An entry of `token.shadow` that has the name of a user, and not of a token, is ignored.
         let Some(users) = self.said.users else { return Ok(()) };
         let by_default = Entry::default();
         let is_root = authid.user == Userid::root_pam();

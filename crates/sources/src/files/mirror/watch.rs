@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Watches the directory of the files and, for files that are links, the directories of their targets.
+/// Watches the directory of the files. If a file is a symbolic link, also watches the directory of its target.
 pub(super) struct Watch {
     inotify: Option<OwnedFd>,
     watched: BTreeSet<PathBuf>,
@@ -47,7 +47,8 @@ impl Watch {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&timeout));
-        // The events are only removed from the queue. The next look checks all files, so the events need not say which file was changed.
+        // The events are removed from the queue, and their content is not used. The next look checks all files, so it does not matter which file was
+        // changed.
         let mut is_over = false;
         let mut room = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(inotify, &mut room);

@@ -92,7 +92,7 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
     let mut n = 0;
-    // Each case has the part of the reserve that is left, and says for each kind of change whether it is committed.
+    // Each case contains the part of the reserve that is left. For each kind of change, the case also says whether the change is committed.
     for (left, expected) in [
         (RESERVE_BYTES / 2 * 3, [true, true, true]),
         (RESERVE_BYTES, [false, true, true]),
@@ -119,7 +119,7 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
         leave(&lmdb, left);
         let takes = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Takes, 0).is_ok());
         assert_eq!(takes, expected[1..]);
-        // A command that would give rights by editing a file is refused before it edits the file, if the reserve is missing.
+        // If the reserve is missing, a command that would give rights by editing a file is refused before it edits the file.
         let gives = [User, Administrator].map(|who| lmdb.has_room_for(who, Effect::Gives, 0).is_ok());
         assert_eq!(gives, [expected[0]; 2], "{left}");
     }
@@ -196,7 +196,7 @@ fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
         let scratch = Scratch::new();
         let mut lmdb = open_on(&scratch.path().join("facts"), allocate);
         let environment = Arc::get_mut(&mut lmdb.environment).unwrap();
-        // The file has the other half of the reserve already.
+        // Disk space for the other half of the reserve is already allocated.
         environment.disk_reserve.disk.allocated = |file| file.metadata().unwrap().len() + MISSING;
         environment.disk_reserve.disk.free = free;
         let given = lmdb.commit(&gives(1)).map(drop).map_err(|why| why.to_string());

@@ -1,5 +1,5 @@
 //! Splits a dump into statements. A dump contains texts that users of the source chose, and such a text may look like a statement. So the reader
-//! parses every statement, also the statements of tables that the import does not need. It finds the end of each text, and refuses everything that it
+//! parses every statement, even the statements of tables that the import does not need. It finds the end of each text, and refuses everything that it
 //! does not understand.
 
 use anyhow::bail;
@@ -16,8 +16,9 @@ pub(super) enum Part<'t> {
     Sign(char),
 }
 
-/// The beginning of a dump shows its kind. A dump of SQLite begins with one of these lines (`iterdump` of Python writes the second line), and a dump
-/// of MySQL with one of the texts in `MYSQL`. The reader needs the kind, because a backslash escapes the next character only in dumps of MySQL.
+/// The beginning of a dump shows its kind. A dump of SQLite begins with one of these lines. (Python's `iterdump` writes the second line.) A dump of
+/// MySQL begins with one of the texts in `MYSQL`. The reader must know the kind of the dump: a backslash escapes the next character only in dumps of
+/// MySQL.
 const SQLITE: [&str; 2] = ["PRAGMA foreign_keys=OFF;", "BEGIN TRANSACTION;"];
 const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
 
@@ -99,7 +100,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads the next part if it equals `part`. Returns whether it was equal.
+    /// Skips the next part if it equals `part`. Returns whether the part was skipped.
     pub(super) fn has(&mut self, part: Part<'_>) -> anyhow::Result<bool> {
         let mut ahead = *self;
         let is_next = ahead.next()? == Some(part);
@@ -109,7 +110,7 @@ impl<'t> Reader<'t> {
         Ok(is_next)
     }
 
-    /// Reads the next part, which must equal `part`.
+    /// Skips the next part. Fails if the next part does not equal `part`.
     pub(super) fn expect(&mut self, part: Part<'_>) -> anyhow::Result<()> {
         let here = *self;
         match (self.has(part)?, part) {
@@ -121,7 +122,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads the rest of a statement with its `;`.
+    /// Reads the rest of a statement, including its final `;`.
     pub(super) fn end_statement(&mut self) -> anyhow::Result<()> {
         loop {
             match self.next()? {
@@ -165,8 +166,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A text as `sqlite3` prints it. Some versions print a text with line ends as `replace('a\nb','\n',char(10))`, or with two replacements. Newer
-    /// versions print `unistr('a\u000ab')`.
+    /// A text in the form in which `sqlite3` prints it. If a text contains line ends, some versions print `replace('a\nb','\n',char(10))`, or two
+    /// nested calls of `replace`. Newer versions print `unistr('a\u000ab')`.
     fn text_of_sqlite(&mut self) -> anyhow::Result<String> {
         if self.has(Part::Word("unistr"))? {
             self.expect(Part::Sign('('))?;
@@ -221,7 +222,7 @@ fn is_number(word: &str) -> bool {
     word.chars().all(is_digits) && word.parse::<f64>().is_ok()
 }
 
-/// Decodes a text of MySQL: doubled quotes, and escapes with backslashes.
+/// Decodes the doubled quotes and the backslash escapes in a text of MySQL.
 fn unescaped(text: &str) -> String {
     let (mut value, mut chars) = (String::with_capacity(text.len()), text.chars());
     while let Some(c) = chars.next() {
@@ -240,7 +241,7 @@ fn unescaped(text: &str) -> String {
     value
 }
 
-/// Decodes the argument of `unistr` as `sqlite3` writes it; `None` if the text has another form.
+/// Decodes the argument of `unistr`. Returns `None` if the argument does not have the form that `sqlite3` writes.
 fn with_code_points(text: &str) -> Option<String> {
     let (mut value, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, escaped)) = rest.split_once('\\') {

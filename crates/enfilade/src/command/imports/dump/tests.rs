@@ -5,7 +5,7 @@ const MYSQL: &str = "-- MySQL dump\nCREATE TABLE `local_user` (\n  `id` int NOT 
     CREATE TABLE `password` (\n  `id` int,\n  `local_user_id` int,\n  `expires_at` datetime,\n  `password_hash` varchar(255),\n  `created_at_int` bigint,\n  `expires_at_int` bigint\n);\n\
     INSERT INTO `password` VALUES (1,1,NULL,'$2b$old',1000,NULL),(2,1,NULL,'$2b$new',2000,NULL);\nINSERT INTO `password` VALUES (3,2,'2020','$2b$over',3000,5000000),(4,9,NULL,'$2b$nobody',1,NULL);\n";
 
-/// A dump of SQLite with one user, and with these statements.
+/// A dump of SQLite that contains one user, followed by these statements.
 fn sqlite(more: &str) -> String {
     format!(
         "PRAGMA foreign_keys=OFF;\nCREATE TABLE local_user (id INTEGER, user_id VARCHAR(64), UNIQUE (user_id));\nINSERT INTO local_user VALUES(1,'u1');\n\
@@ -90,12 +90,12 @@ fn texts_that_a_user_chooses_add_no_row_and_replace_none() {
         let dump = sqlite(&format!("{CREDENTIALS}{}", rows(name, text)));
         assert_eq!(read(&dump).unwrap().secrets, expected, "{name} {text}");
     }
-    // The names of a dump of MySQL need not be in backticks, and the columns can be in the INSERT.
+    // In a dump of MySQL, names can be without backticks. The INSERT statement can list the columns.
     let listed = "INSERT INTO application_credential (id,name,secret_hash) VALUES ('ann','ci','h1'),('eve','\\',\\'evil\\'),(\\'ann\\',\\'x','h2');\n";
     for create in ["", CREDENTIALS] {
         assert_eq!(read(&[MYSQL, create, listed].concat()).unwrap().secrets, expected);
     }
-    // A text in a table that the import does not need can look like a statement.
+    // The import does not need the table `other`. A text in this table can look like a statement.
     let other = "INSERT INTO other VALUES('x\nINSERT INTO application_credential VALUES(1,''ann'',''x'',''evil'',NULL);\n');\n";
     assert_eq!(
         read(&sqlite(&[other, CREDENTIALS, &rows("'x'", "NULL")].concat())).unwrap().secrets,

@@ -31,7 +31,7 @@ pub(super) async fn blobs(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()
 
 fn blob(row: &Value) -> Option<(BlobId, Blob)> {
     let (kind, blob, said) = (text(row, "type")?, text(row, "blob")?, text(row, "id")?);
-    // In Keystone, an id has half as many digits as on this server, except the id of an EC2 key. So the digits of a short id are repeated.
+    // Except for EC2 keys, an id in Keystone has half as many digits as an id on this server. So the digits of a short id are repeated.
     let id_here = said.parse().or_else(|_| format!("{said}{said}").parse()).ok()?;
     let project = term(row, "project_id", |project| project.as_str()?.parse().ok())?;
     Some((id_here, Blob { user: id(row, "user_id")?, project, kind, blob, ec2: None }))

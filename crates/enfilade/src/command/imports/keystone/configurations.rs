@@ -8,7 +8,7 @@ use enfilade_admin::keystone::CloudRecord;
 use enfilade_facts::tables::DomainConfig;
 use serde_json::{Map, Value, json};
 
-/// Adds the configuration of each domain that has a configuration. The API does not show secret options, so these come from the dump.
+/// Adds the configuration of each domain that has a configuration. The API does not show secret options. So the secret options come from the dump.
 pub(super) async fn configurations(
     api: &mut Api,
     asked: &mut Asked,
@@ -42,7 +42,7 @@ pub(super) async fn configurations(
     Ok(())
 }
 
-/// The configuration with the secret options of the dump.
+/// The configuration of a domain, with the secret options from the dump.
 fn with_secrets(mut config: Map<String, Value>, domain: &str, dump: &Dump) -> Map<String, Value> {
     for option in dump.options.iter().filter(|option| option.domain == domain) {
         let value =

@@ -13,10 +13,10 @@ use enfilade_facts::vocabulary::{
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The expiry of an access token that never expires in Keystone: the end of the year 9999. On this server, every access token has an expiry.
+/// If an access token never expires in Keystone, it gets this expiry: the end of the year 9999. On this server, every access token has an expiry.
 const NEVER: i64 = 253_402_300_799;
 
-/// The names of methods of authentication.
+/// The names of authentication methods.
 const WITH_CREDENTIAL: &str = "application_credential";
 const WITH_ACCESS_TOKEN: &str = "oauth1";
 
@@ -64,7 +64,7 @@ pub(super) async fn application_credentials(
 }
 
 /// The verifier of an application credential: the hash in the dump, or `Missing` if the dump has no hash that may be imported. If Keystone generated
-/// the secret, a fast hash replaces this hash at the first use of the secret.
+/// the secret, this server replaces the hash with a fast hash when the secret is first used.
 fn verifier(asked: &mut Asked, user: &Value, row: &Value, dump: &Dump) -> Verifier {
     let Some(hash) = text(row, "id").and_then(|id| dump.secrets.get(&id)) else { return Verifier::Missing };
     let lost = lost_factor(user, WITH_CREDENTIAL, "make a new secret with `enfilade token regenerate`");
@@ -86,7 +86,8 @@ fn credential(row: &Value, owner: UserId, verifier: Verifier) -> Option<CloudCre
         project: id(row, "project_id")?,
         roles: role_ids(list("roles")?)?,
         unrestricted: term(row, "unrestricted", Value::as_bool)?.unwrap_or(false),
-        // If an access rule cannot be read, the credential is left out, because without its rules it would be valid for every request.
+        // If an access rule of a credential cannot be read, the credential is left out. Without access rules, the credential would be valid for every
+        // request.
         rules: list("access_rules")?.iter().map(rule).collect::<Option<_>>()?,
         by: None,
         expires_micros: micros.filter(|micros| micros % MICROS_PER_SECOND != 0),
@@ -101,7 +102,7 @@ fn credential(row: &Value, owner: UserId, verifier: Verifier) -> Option<CloudCre
     })
 }
 
-/// Adds the trusts. A trust that was delegated from another trust comes after that trust.
+/// Adds the trusts. If a trust was delegated from another trust, the other trust is added first.
 pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let kind = "trust";
     let rows = shown_for_system(api, asked, "OS-TRUST/trusts", "trusts", kind).await?.unwrap_or_default();
@@ -112,8 +113,8 @@ pub(super) async fn trusts(api: &mut Api, asked: &mut Asked) -> anyhow::Result<(
             asked.left.push(Imported::left(kind, called, why));
             continue;
         }
-        // The list of trusts does not contain their roles. Keystone refuses to list the roles of a trust that can no longer be used. Then the trust
-        // is left out, and the report contains the refusal.
+        // Keystone's list of trusts does not contain the roles of the trusts. Keystone refuses to list the roles of a trust that can no longer be
+        // used. Then the trust is left out, and the report contains the refusal.
         match api.list_in_widest_session(&format!("OS-TRUST/trusts/{called}/roles"), "roles").await? {
             Ok(roles) => asked.each(kind, &[row], |row| {
                 Some(CloudRecord::Trust(id(row, "id")?, Box::new(trust(row, &roles)?)))
@@ -243,7 +244,7 @@ mod tests {
         let once = json!({ "remaining_uses": 1, "redelegation_count": null, "redelegated_trust_id": null, "expires_at": null });
         let read = trust(&row(once), &roles).unwrap();
         assert_eq!((read.uses, read.redelegations, read.parent, read.expires), (Some(1), 0, None, 0));
-        // A trust with unreadable terms must be left out, because without a term the trust would give more rights.
+        // If a term of a trust cannot be read, the trust must be left out. Without the term, the trust would give more rights.
         for bad in [
             json!({ "remaining_uses": -1 }),
             json!({ "remaining_uses": "x" }),
@@ -305,7 +306,7 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // On this server, too, these rules refuse a login with only an application credential, or with only an access token.
+            // Under these rules, an application credential alone, or an access token alone, is not enough for a login, as in Keystone.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),

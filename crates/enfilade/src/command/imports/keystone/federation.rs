@@ -11,7 +11,7 @@ use enfilade_facts::tables::{
 };
 use serde_json::Value;
 
-/// Adds the records of federation. The domains, which the identity providers need, were added before.
+/// Adds the records of federation. The caller has already added the domains, which the identity providers need.
 pub(super) async fn federation(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     let kind = "mapping";
     let rows = shown(api, asked, "OS-FEDERATION/mappings", "mappings", kind).await?.unwrap_or_default();

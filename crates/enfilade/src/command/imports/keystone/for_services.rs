@@ -12,7 +12,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{EndpointGroupId, EndpointId, PolicyId, RegisteredLimitId, ServiceId};
 use serde_json::Value;
 
-/// Adds the limits, policies and endpoint filters. The projects, regions, services and endpoints were added before.
+/// Adds the limits, policies and endpoint filters. The caller has already added the projects, regions, services and endpoints.
 pub(super) async fn for_services(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     limits(api, asked).await?;
     policies(api, asked).await?;
@@ -36,8 +36,8 @@ pub(super) async fn shown(
     }
 }
 
-/// The rows of a list that Keystone shows completely only to a session for the system. If Keystone issues no such session, or refuses the list, the
-/// report contains the reason. Then the rows are those that Keystone shows to the session of the login.
+/// The rows of a list. Keystone shows the complete list only to a session for the system. If Keystone does not issue this session, or refuses to show
+/// the list, the report contains the reason. Then the result contains only the rows that Keystone shows to the session of the login.
 pub(super) async fn shown_for_system(
     api: &mut Api,
     asked: &mut Asked,

@@ -74,8 +74,8 @@ pub(super) fn steps(
     next
 }
 
-/// A text about the users of the source that have long ids: they come from LDAP directories or identity providers. Only the directory or provider has
-/// the passwords of these users, and this server does not use the directory or provider.
+/// A text about the users of the source that have long ids. These users come from LDAP directories or identity providers. Only the directory or the
+/// provider has the passwords of these users. This server does not use the directory or the provider.
 fn of_directories(things: &[CloudRecord]) -> String {
     let is_of_directory = |thing: &&CloudRecord| matches!(thing, CloudRecord::User(id, _) if id.is_long());
     match things.iter().filter(is_of_directory).count() {
@@ -87,7 +87,7 @@ fn of_directories(things: &[CloudRecord]) -> String {
     }
 }
 
-/// The step to change the endpoints of the identity service that still have the URL of the source.
+/// The next step if endpoints of the identity service still have the URL of the source: the operator has to change these endpoints.
 pub(super) fn identity_endpoints(home: &Home, things: &[CloudRecord]) -> anyhow::Result<Option<Step>> {
     let is_of_source = |url: &str| {
         things.iter().any(|thing| matches!(thing, CloudRecord::Endpoint(_, row) if row.url == url))

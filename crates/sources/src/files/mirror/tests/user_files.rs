@@ -43,8 +43,8 @@ impl Bench {
         self.source.commit(&change).unwrap();
     }
 
-    /// `path who roles` for each assignment of the file. `!` means that the assignment refuses access because of an error, and `?` that it has an
-    /// error, but still applies.
+    /// `path who roles` for each assignment of the file. `!` means that the assignment refuses access because of an error, and `?` means that the
+    /// assignment has an error, but still applies.
     fn roles(&self) -> Vec<String> {
         let rows = self.read(|view| view.list::<Assignment>(&[]));
         let kept = rows.into_iter().filter(|(key, _)| matches!(key.who, Who::Named(_)));
@@ -281,7 +281,8 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     assert!(!bench.user("u7@pbs").unwrap().1.enabled && bench.token("u7@pbs", "new").is_none());
 }
 
-/// Before an editor writes the files, it asks which change the look after the edit would commit. This look still compares only the changed entries.
+/// Before an editor writes the files, it asks which change the look after the edit would commit. The look after the edit still compares only the
+/// changed entries.
 #[test]
 fn the_question_what_a_look_would_commit_forgets_nothing_that_was_seen() {
     let mut bench = Bench::new();

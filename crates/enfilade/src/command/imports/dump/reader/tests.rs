@@ -64,7 +64,7 @@ fn values_of_mysql() {
 
 #[test]
 fn a_file_that_is_no_dump_is_refused_with_the_line() {
-    // If `sqlite3` printed only the rows of a table, the first line of a dump is missing.
+    // If `sqlite3` printed only the rows of a table, its output does not begin like a dump.
     for bad in ["", "x", "INSERT INTO t VALUES(1);", "\u{feff}-- MySQL"] {
         assert!(Reader::new(bad).is_err(), "{bad}");
     }
