@@ -1,7 +1,7 @@
 //! Door 3: does the datastore exist, and is it open for this kind of operation?
 //!
-//! This door has no memo, because a single probe of an index is enough for a lookup. The index also contains a handle for each datastore, for example
-//! its open root directory. A handle does not say whether the datastore is open for an operation.
+//! This door has no memo: a single probe of an index is enough for a lookup. The index also contains a handle for each datastore, for example its
+//! open root directory. A handle does not say whether the datastore is open for an operation.
 
 mod ask;
 mod view;

@@ -4,7 +4,7 @@
 //! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
 //! all seconds up to the horizon at its commit, or up to [`CLOCK_SKEW_SECONDS`] after the time of the commit if that is later. So the mark covers
 //! every session that was issued before the commit, even if a clock was wrong. The commit that sets the mark moves the horizon to the last second
-//! that the mark covers. A session that is issued after the mark gets a later second of issue, so the mark does not cover this session. Exception: a
+//! that the mark covers. A session that is issued after the mark gets a later second of issue, so the mark does not cover it. Exception: a
 //! timeless mark ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
 //!
 //! Other servers that have the same keys issue tokens, too, but do not check this horizon. A token of another server is refused while its second of

@@ -199,7 +199,7 @@ fixed! {
     /// can be deleted after this time.
     pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
     /// Largest number of revocations that each process holds in memory. Each takes 25 bytes. If there are more revocations, the server reads
-    /// revocations from the store: for each session, only the few that can end this session.
+    /// revocations from the store: for each session, only the few that can end it.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
     /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
     /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time

@@ -36,8 +36,8 @@ pub(super) async fn shown(
     }
 }
 
-/// The rows of a list. Keystone shows the complete list only to a session for the system. If Keystone does not issue this session, or refuses to show
-/// the list, the report contains the reason. Then the result contains only the rows that Keystone shows to the session of the login.
+/// The rows of a list. Keystone shows the complete list only to a session for the system. If Keystone does not issue such a session, or refuses to
+/// show the list, the report contains the reason. Then the result contains only the rows that Keystone shows to the session of the login.
 pub(super) async fn shown_for_system(
     api: &mut Api,
     asked: &mut Asked,
