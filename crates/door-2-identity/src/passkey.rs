@@ -287,7 +287,7 @@ mod tests {
                 "another origin",
                 refused(|new| new.client_data = client_data("webauthn.create", 1, "https://evil.example"), 1),
             ),
-            ("no JSON", refused(|new| new.client_data = b"{".to_vec(), 1)),
+            ("is not JSON", refused(|new| new.client_data = b"{".to_vec(), 1)),
             ("differs from the id", refused(|new| new.id = vec![8; 16], 1)),
             (
                 "another host",
