@@ -19,7 +19,7 @@ pub(super) struct Size {
     rounds: usize,
 }
 
-pub(super) const SIZE: Size = Size { connections: 8, requests: 20_000, rounds: 15 };
+pub(super) const SIZE: Size = Size { connections: 8, requests: 7_000, rounds: 15 };
 pub(super) const SMALL: Size = Size { connections: 8, requests: 2_000, rounds: 2 };
 
 const WHAT: &str = "GET of 25 kB by HTTP/2 over TLS, one after the other, CPU of each";
