@@ -224,19 +224,19 @@ fn an_endpoint_that_leads_to_a_port_without_a_server_is_told() {
     bootstrap(&server, "https://127.0.0.1:1/v3");
     let said = doctor(&server);
     let expected =
-        "gives clients https://127.0.0.1:1/v3 for the identity service, but no program listens on port 1";
+        "says that the identity service is at https://127.0.0.1:1/v3, but no program listens on port 1";
     assert!(said.contains(expected), "{said}");
     server.kill_and_restart();
     until("the endpoint is named", &server, || {
         let log = server.log();
         log.contains(
-            "gives clients https://127.0.0.1:1/v3 for the identity service, but this server listens on",
+            "says that the identity service is at https://127.0.0.1:1/v3, but this server listens on",
         ) && log.contains("A login at this server works, but every later call fails")
     });
     // An address of another machine is not checked, and the right port causes no warning.
     for url in ["https://cloud.example:1/v3".to_owned(), server.url("/v3")] {
         bootstrap(&server, &url);
         let said = doctor(&server);
-        assert!(!said.contains("for the identity service"), "{url}: {said}");
+        assert!(!said.contains("that the identity service is at"), "{url}: {said}");
     }
 }

@@ -185,7 +185,7 @@ fn a_member_that_cannot_prove_that_it_is_current_refuses() {
     for member in &fleet.members {
         let listed = member.cli_output(&["user", "list"], "");
         let said = String::from_utf8_lossy(&listed.stderr).into_owned();
-        assert!(listed.status.success() && said.contains("may be old"), "{said}");
+        assert!(listed.status.success() && said.contains("may use old facts"), "{said}");
     }
     let login = format!("admin@local:{}", fleet.members[0].password);
     let path = "/api2/json/access/users?userid=eve%40local";

@@ -78,6 +78,6 @@ fn only_a_member_with_a_certificate_of_the_authority_reaches_etcd() {
     configure(&server.data(), "own", "stranger");
     let listed = server.cli_output(&["user", "list"], "");
     let said = String::from_utf8_lossy(&listed.stderr).into_owned();
-    assert!(listed.status.success() && said.contains("may be old"), "{said}");
+    assert!(listed.status.success() && said.contains("may use old facts"), "{said}");
     assert!(why(&server.cli_output(&["user", "add", "eve@local"], "")).contains("etcd does not answer"));
 }

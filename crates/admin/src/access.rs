@@ -192,7 +192,7 @@ fn given_by_link(link: Option<&Link>) -> String {
         LinkRights::Read => "reading",
         LinkRights::Drop => "uploads into",
     };
-    format!("{does} {datastore}:{path}, limited by the rights of its maker")
+    format!("{does} {datastore}:{path}, limited by the rights of the user who made the link")
 }
 
 fn by_key(view: &View<'_>, id: &BlobId, row: &Blob) -> Result<Option<Way>, Error> {
@@ -252,7 +252,7 @@ fn given_by(
             &format!("; without {}: the owner no longer has {these} on the project", names_of(view, &lost)?);
     }
     if !delegation.rules.is_empty() {
-        gives += "; no files, because it has access rules";
+        gives += "; no access to files, because the credential has access rules";
     }
     if delegation.unrestricted && delegation.rules.is_empty() {
         gives += "; unrestricted: it can create credentials and trusts";

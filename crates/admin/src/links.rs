@@ -81,7 +81,7 @@ fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), 
     if seconds <= 0 || u64::try_from(seconds).is_ok_and(|seconds| seconds > limits.link_seconds) {
         let until = ctx.now.unix_seconds.saturating_add_unsigned(limits.link_seconds);
         return invalid(format!(
-            "the end of the link must be in the future, and at the latest {} (limit `link_seconds`); choose another end",
+            "the time at which the link expires must be in the future, and at the latest {} (limit `link_seconds`); choose another time",
             to_rfc3339(until)
         ));
     }

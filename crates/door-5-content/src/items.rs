@@ -133,12 +133,12 @@ impl Place {
         let file = match open_beneath(self.directory.fd(), RECORD, NODE_FLAGS, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(Refusal::io(errno, "reading of an item", RECORD)),
+            Err(errno) => return Err(Refusal::io(errno, "reading the item's file", RECORD)),
         };
         let mut bytes = Vec::new();
         let read = std::fs::File::from(file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes);
         read.map_err(|why| {
-            Refusal::io(Errno::from_io_error(&why).unwrap_or(Errno::IO), "reading of an item", RECORD)
+            Refusal::io(Errno::from_io_error(&why).unwrap_or(Errno::IO), "reading the item's file", RECORD)
         })?;
         Ok(Some(bytes))
     }
@@ -186,7 +186,7 @@ impl Place {
 }
 
 fn write_record(directory: &Node, record: &[u8]) -> Result<(), Refusal> {
-    let refuse = |errno| Refusal::io(errno, "writing of an item", RECORD);
+    let refuse = |errno| Refusal::io(errno, "writing the item's file", RECORD);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open_beneath(directory.fd(), RECORD, flags, Mode::RUSR | Mode::WUSR).map_err(refuse)?;
     let mut file = std::fs::File::from(file);
@@ -293,7 +293,7 @@ fn refuse_foreign((all, top): (&Node, &str), own: &Node) -> Result<(), Refusal> 
     let is_own = all.meta().uid == own.meta().uid && all.meta().mode & 0o077 == 0;
     is_own.then_some(()).ok_or_else(|| Refusal::Io {
         what: format!("using the directory `{top}` in the root of the datastore"),
-        errno: "it belongs to another user, or other users may enter it; expected a directory that only the server's user may enter. If only the server wrote into it, correct owner and mode (`chown`, `chmod 700`); otherwise move it away"
+        errno: "the directory belongs to another Linux user, or other Linux users may enter it; expected a directory that only the Linux user that runs the server may enter. If only the server wrote into the directory, correct its owner and mode (`chown`, `chmod 700`); otherwise move the directory away"
             .to_owned(),
     })
 }

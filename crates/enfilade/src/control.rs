@@ -198,7 +198,10 @@ fn ask_all<T: DeserializeOwned + Ord>(data: &Path, question: &Question) -> anyho
     let opened = match File::open(&directory) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => anyhow::bail!(no_server()),
         opened => opened.with_context(|| {
-            format!("`{}` cannot be opened; run this command as the user of the server", directory.display())
+            format!(
+                "`{}` cannot be opened; run this command as the Linux user that runs the server",
+                directory.display()
+            )
         })?,
     };
     for number in 0..PROCESSES_MAX {

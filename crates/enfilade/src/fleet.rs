@@ -87,7 +87,7 @@ impl Facts {
                 let writer = Writer::new(raw, log(config, id)?)?;
                 if let Err(why) = writer.catch_up() {
                     output::note(&format!(
-                        "warning: the facts of this command may be old: they are the facts after change {}, because {why}",
+                        "warning: this command may use old facts, namely the facts after change {}, because {why}",
                         store.at().revision
                     ));
                 }

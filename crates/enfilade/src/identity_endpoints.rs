@@ -94,9 +94,9 @@ pub(crate) fn tell(source: &dyn Source, config: &Config, tls: &[SocketAddr], pla
     if !lost.is_empty() {
         let tls: Vec<String> = tls.iter().map(ToString::to_string).collect();
         output::note(&format!(
-            "warning: the catalog gives clients {} for the identity service, but this server listens on {}. A login at this server works, but \
-             every later call fails, because clients send these calls to the URL in the catalog. Serve on the port of the URL, or change \
-             the URL with `enfilade catalog endpoint`",
+            "warning: the catalog says that the identity service is at {}, but this server listens on {}. A login at this server works, but every \
+             later call fails, because clients send these calls to the URL in the catalog. Serve on the port of the URL, or change the URL with \
+             `enfilade catalog endpoint`",
             output::some(&lost),
             tls.join(", ")
         ));
@@ -123,9 +123,8 @@ pub(crate) fn lost(source: &dyn Source, config: &Config, data: &Path) -> Result<
     };
     let says = |(url, port): (String, u16)| {
         format!(
-            "the catalog gives clients {url} for the identity service, but {}. Logins at another address work, but every later call fails, because \
-             clients send these calls to the URL in the catalog. Serve \
-             on this port, or change the URL with `enfilade catalog endpoint`",
+            "the catalog says that the identity service is at {url}, but {}. Logins at another address work, but every later call fails, because \
+             clients send these calls to the URL in the catalog. Serve on this port, or change the URL with `enfilade catalog endpoint`",
             why(port)
         )
     };

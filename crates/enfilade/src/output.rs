@@ -55,7 +55,8 @@ pub(crate) fn end(said: &clap::Error) -> ! {
 }
 
 /// The reason why text that is written to standard output would be lost.
-pub(crate) const UNSEEN: &str = "standard output is closed, or is /dev/null opened for reading and writing";
+pub(crate) const UNSEEN: &str =
+    "standard output is closed, or it is connected to /dev/null both for reading and for writing";
 
 /// Refuses to make a secret if text on standard output is lost. The reason: the secret would be lost at once.
 pub(crate) fn require_for_secret() -> anyhow::Result<()> {

@@ -68,10 +68,10 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
                 a.button href=(place.url("review-csv")) download { (Icon::Download.show()) "Everything below, as CSV" }
             }
         }
-        @if is_cut { p.note.warn { "There are more people. The file in CSV has all of them." } }
+        @if is_cut { p.note.warn { "Not all people are shown here. The CSV file contains all of them." } }
         div.card {
             @if readers.is_empty() {
-                (empty(Icon::User, "Nobody", &html! { "No user who can log in may read it." }))
+                (empty(Icon::User, "Nobody", &html! { "Nobody who can log in has the right to read it." }))
             } @else {
                 table {
                     thead { tr { th scope="col" { "Person" } th scope="col" { "Decided by" } } }

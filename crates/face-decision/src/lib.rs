@@ -198,7 +198,7 @@ async fn knows_certificate(
         "the proxy showed no client certificate. The line of the certificate in the crt-list needs `verify optional` or `required`, and `ca-file`",
     );
     const NOT_PERMITTED: RequestError = RequestError::Subrequest(
-        "the API token of the proxy's certificate may not ask: enfilade role assign --path /system/decisions --auth-id OWNER Audit (OWNER is the owner of the token; a token with roles of its own needs the role, too)",
+        "the API token of the proxy's certificate may not ask for decisions; to permit it: enfilade role assign --path /system/decisions --auth-id OWNER Audit (OWNER is the owner of the token; a token with roles of its own needs the role, too)",
     );
     let credential = Credential::Certificate(certificate.ok_or(NO_CERTIFICATE)?);
     let mut proxy = faces.arc_house().admit(&credential, connection.peer.ip()).await?;

@@ -70,7 +70,7 @@ pub enum LogError {
     },
     /// The fleet follows the edited files of another member.
     #[error(
-        "this machine is not the files member any more, so the change was not made. Make the change on the files member: the member with `followed` in `enfilade fleet status`. If no member has `followed`, wait until the move has ended"
+        "this machine is not the files member any more, so the change was not made. Make the change on the files member: the member with `followed` in `enfilade fleet status`. If no member has `followed`, another member is becoming the files member: wait until a member has `followed`"
     )]
     NotFollowed,
     /// Another command has changed the files member.
@@ -113,7 +113,7 @@ pub enum LogError {
     },
     /// A record in etcd cannot be read, for example an entry or the head. A damaged entry is never skipped.
     #[error(
-        "`{key}` in etcd is damaged: {why}. Every member that reaches it refuses requests. Follow docs/fleet.md, \"What can go wrong\". Do not restore an old backup of etcd: revocations would be lost"
+        "`{key}` in etcd is damaged: {why}. Every member that has to read this key refuses requests. Follow docs/fleet.md, \"What can go wrong\". Do not restore an old backup of etcd: revocations would be lost"
     )]
     Damaged {
         /// The key.

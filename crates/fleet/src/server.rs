@@ -558,7 +558,7 @@ impl Follower {
 /// open a view. While there is no proof, the attempt fails.
 const NOT_CURRENT: At = At { store: StoreId(0), revision: Revision(0) };
 
-const UNKNOWN: &str = "this server stopped during the change: see `enfilade facts log` before a repeat";
+const UNKNOWN: &str = "this server stopped during the change: before you make the change again, check with `enfilade facts log` whether it was made";
 
 impl Source for Server {
     fn at(&self) -> At {

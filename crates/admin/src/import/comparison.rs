@@ -29,7 +29,7 @@ pub(super) fn would_return(ctx: &ChangeContext<'_>, copy: &ProxmoxFiles, terms: 
         Err(why) => return format!("the differences cannot be listed: {why}"),
     };
     if more.is_empty() {
-        return "however, the users, passwords, tokens, roles and datastores of this copy give no right that the followed files of this server do not give".to_owned();
+        return "however, the users, passwords, tokens, roles and datastores of this copy give only rights that the files of this server already give".to_owned();
     }
     let shown: Vec<&str> = more.iter().take(NAMED_MAX).map(String::as_str).collect();
     let rest = match more.len().saturating_sub(NAMED_MAX) {

@@ -183,7 +183,7 @@ impl FromStr for RequestLine {
         let method = Method::named(name);
         if method.is_some_and(|method| method.class_of_destination().is_some()) {
             return Err(format!(
-                "{name} also has a destination: explain {} on the source and PUT on the destination",
+                "{name} needs rights on two paths: ask about {} on the source, and about PUT on the destination",
                 if name == "COPY" { "GET" } else { "DELETE" }
             ));
         }

@@ -201,8 +201,9 @@ fn tell_same_name(home: &Home, user: &Userid, others: &[&str]) {
     let Some(other) = others.first() else { return };
     let (name, realm) = (output::word(user.name()), output::word(user.realm().as_str()));
     output::line(&format!(
-        "another user has the name {}: {}; so `openstack user show {name}` says \"more than one\". Give the domain, or use one administrator for \
-         the cloud and for this server (the second and third command; the third one removes the other user):\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
+        "another user has the name {}: {}; so `openstack user show {name}` says \"more than one\". Give the domain, as in the first command below. \
+         Or use one administrator for the cloud and for this server: run the second and the third command (the third command removes the other \
+         user):\n  openstack user show --domain {realm} {name}\n  {}\n  {}",
         user.name(),
         others.join(", "),
         example::command(

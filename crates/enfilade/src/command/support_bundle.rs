@@ -89,7 +89,8 @@ pub(super) fn run(
         .with_context(|| format!("`{}` cannot be written", file.display()))?;
     let names: Vec<&str> = texts.iter().map(|(name, _)| name.as_str()).collect();
     let text = format!(
-        "{} has {} texts without secrets, but with names of users, files and machines. Look at it before you give it to somebody: tar xf {}",
+        "{} contains {} files. They contain no secrets, but names of users, files and machines. Read the files before you give the archive to \
+         somebody: tar xf {}",
         file.display(),
         names.len(),
         output::word(&file.display().to_string())

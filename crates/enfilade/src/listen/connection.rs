@@ -116,8 +116,8 @@ fn tell_refused_header(faces: &Faces, peer: SocketAddr, why: &io::Error) {
     let count = faces.metrics().proxy_header_refused() + 1;
     if count.is_power_of_two() {
         output::note(&format!(
-            "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each connection from it must begin with \
-             this header ({} so far)",
+            "warning: a connection from {} was closed: {why}; `[tls] proxy_from` contains this address, so each connection from this address must \
+             begin with a PROXY header of version 2 ({} so far)",
             peer.ip(),
             closed(count)
         ));

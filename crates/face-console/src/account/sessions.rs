@@ -26,7 +26,7 @@ pub(super) async fn section(click: &mut Click<'_>) -> Result<Markup, Failure> {
     Ok(html! {
         section.card aria-labelledby="sessions" {
             div.card-head {
-                div { h2 #sessions { "Browsers" } p.weak { "Where you are signed in. A browser that you sign out is signed out at its next click." } }
+                div { h2 #sessions { "Browsers" } p.weak { "Where you are signed in. If you sign out a browser here, the server refuses the next request of that browser." } }
             }
             @if found.is_empty() {
                 (empty(Icon::Session, "No session", &html! { "You are not signed in with any browser." }))

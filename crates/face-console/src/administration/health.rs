@@ -73,8 +73,8 @@ fn checks(faces: &Faces) -> Vec<Check> {
             what: "Datastores",
             is_good: closed.is_empty(),
             says: match closed.is_empty() {
-                true => "all are in use".to_owned(),
-                false => format!("not in use, or not fully in use: {}", closed.join(", ")),
+                true => "all are open".to_owned(),
+                false => format!("in maintenance mode, or not mounted: {}", closed.join(", ")),
             },
         },
         Check {

@@ -40,7 +40,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let shown = recent.iter().skip(first).take(ROWS);
     let rows: Vec<Markup> = shown.map(|refusal| row(click, &mut sight, refusal)).collect();
     let content = html! {
-        div.head { div { h1 { "Refusals" } p { "How many requests were refused since the server started, by door and code, and the newest of them. In the column of doors, face means that a request was refused outside the doors, for example because it was invalid." } } }
+        div.head { div { h1 { "Refusals" } p { "Refused requests since the server started: their number for each door and code, and the newest requests. In the column of doors, face means that a request was refused outside the doors, for example because it was invalid." } } }
         @if counts.is_empty() { div.card { (empty(Icon::Refusal, "No refusal", &html! { "No request was refused since the server started." })) } } @else {
             div.card.scroll tabindex="0" { (summary(&counts)) }
             @if !code.is_empty() || !door.is_empty() {

@@ -74,7 +74,8 @@ pub(super) fn run(
     })?;
     anyhow::ensure!(
         bad == 0,
-        "{bad} ACLs are invalid: only users with a role that ACLs do not limit have access to their objects; see the warnings above"
+        "{bad} ACLs are invalid: only users with a role that ACLs do not limit have access to the files and directories with these ACLs; see the \
+         warnings above"
     );
     Ok(())
 }

@@ -176,8 +176,8 @@ fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<V
         let is_of_old = Path::new(&root).starts_with(&manifest.data) && data != manifest.data;
         if let Some(barrier) = owner::barrier(Path::new(&root)) {
             return Some(format!(
-                "datastore `{name}`: this user cannot open `{root}`: {barrier}. Make sure that the user of the server can read and write the \
-                 directory, or change the path of the datastore in `{file}`",
+                "datastore `{name}`: the user who runs this command cannot open `{root}`: {barrier}. Make sure that the Linux user that runs the \
+                 server can read and write the directory, or change the path of the datastore in `{file}`",
             ));
         }
         match (Path::new(&root).is_dir(), is_of_old) {

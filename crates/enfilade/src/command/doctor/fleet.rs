@@ -83,8 +83,8 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if silent => warning(
             what,
             format!(
-                "{text}; a server has no contact with etcd, so each change takes 1 s until the server has contact again or etcd has removed it: see \
-                 `enfilade fleet status`"
+                "{text}; a server has no contact with etcd, so each change takes 1 s until that server has contact again, or etcd has removed the \
+                 record of that server: see `enfilade fleet status`"
             ),
         ),
         () if have_different_keys(&members) => warning(

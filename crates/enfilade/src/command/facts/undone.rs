@@ -59,8 +59,8 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision before the restore was {}. So the copy was made \
-             from a copy of this store that was changed elsewhere",
+            "the copy is of this store, but has revision {}, and the newest revision before the restore was {}. So the copy was made from a \
+             duplicate of this store, and that duplicate was changed elsewhere",
             origin.revision, before.revision
         ),
         false => {
@@ -69,9 +69,9 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     };
     Some(format!(
         "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made in the replaced store after {} are not \
-         in the copy. The copy has an earlier change of these kinds only if the change was made before the two stores were separated, when one of \
-         them was made as a copy of the other. Changes that are not in the copy have no effect any more, so make them again. To find these changes, see \
-         the lines with \"event\":\"change\" in the log of the server",
+         in the copy. Earlier changes of these kinds are in the copy only if they were made while the two stores were still one store. Changes that \
+         are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
+         of the server",
         output::time(origin.unix_seconds)
     ))
 }
@@ -171,7 +171,7 @@ mod tests {
             both.starts_with("the change after revision 6 is undone: ") && both.contains(OF_BOTH),
             "{both}"
         );
-        // A copy of this store that was changed elsewhere.
+        // A copy of a duplicate of this store that was changed elsewhere.
         let split = said(here(1, 5), (1, 8)).unwrap();
         assert!(
             split.starts_with("the copy is of this store, but has revision 8") && split.contains(OF_BOTH),

@@ -217,8 +217,8 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     let may_others = meta.mode() & 0o002 != 0 || !is_of_group && meta.mode() & 0o020 != 0;
     if !may_write || may_others || !(is_of_server || meta.uid() == 0) {
         bail!(
-            "the directory `{}` of the socket must be writable for the user of the server, and for no other user except root: name another socket with \
-             `--socket PATH`",
+            "the directory `{}` of the socket must be writable for the Linux user that runs the server, and for no other user except root: name \
+             another socket with `--socket PATH`",
             directory.display()
         );
     }

@@ -82,7 +82,7 @@ impl Datastores {
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
-            let reason = "the file has no section for the datastore, but it has errors, so it is not known if somebody removed the section: to keep the datastore, put the section back; to remove it, correct the errors";
+            let reason = "the file has no section for the datastore, but the file also has errors, so it is unknown whether somebody removed the section: to keep the datastore, put the section back; to remove the datastore, correct the errors";
             let means = mark(draft, name, Some(before), (0, reason));
             draft.problem(FILE, format!("datastore {name}: {reason}; {means}"));
         }

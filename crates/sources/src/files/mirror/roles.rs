@@ -44,7 +44,7 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
             draft.delete(&key(entry), before);
             continue;
         }
-        let reason = "the file has no line for the assignment, but it has errors, so it is not known if somebody removed the line: to keep the assignment, put the line back; to remove it, correct the errors";
+        let reason = "the file has no line for the assignment, but the file also has errors, so it is unknown whether somebody removed the line: to keep the assignment, put the line back; to remove the assignment, correct the errors";
         let means = mark(draft, entry, Some(before), (0, reason));
         draft.problem(FILE, format!("{} on {}: {reason}; {means}", entry.1, entry.0));
     }

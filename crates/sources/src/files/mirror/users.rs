@@ -353,7 +353,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn nobody_yet(&mut self, authid: &Authid, LineError { line, reason }: &LineError) {
-        let means = "it was never valid before, so there are no facts to keep";
+        let means = "there was no valid entry before, so there are no facts to keep";
         self.draft.problem(FileName::Users, format!("line {line}: {reason} ({authid}: {means})"));
     }
 
@@ -369,7 +369,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
-        let reason = "the file has no section for the account, but it has errors, so it is not known if somebody removed the section: to keep the account, put the section back; to delete it, correct the errors";
+        let reason = "the file has no section for the account, but the file also has errors, so it is unknown whether somebody removed the section: to keep the account, put the section back; to delete the account, correct the errors";
         let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));

@@ -193,7 +193,7 @@ fn access_token(
     users: &HashMap<UserId, &Value>,
 ) -> Result<(AccessTokenId, AccessToken), String> {
     let read = read_access_token(dumped).ok_or(
-        "the row of the dump cannot be read: expected ids of 32 hexadecimal digits (64 for a user of an LDAP directory), a secret of 32, a list of the ids of roles, and an expiry with date and time; let the consumer get a new access token",
+        "the row of the dump cannot be read: expected ids of 32 hexadecimal digits (64 for a user of an LDAP directory), a secret of 32 hexadecimal digits, a list of the ids of roles, and an expiry with date and time; let the consumer get a new access token",
     )?;
     let user = users
         .get(&read.1.user)
