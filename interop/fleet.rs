@@ -15,12 +15,12 @@ mod upgrade;
 
 use crate::command::run;
 use crate::curl::curl;
-use crate::server::{Scratch, Server, until};
+use crate::server::{BINARY, Scratch, Server, until};
 use crate::signals::signal;
 use enfilade_testkit::Etcd;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// The longest time that a proof is valid (Δ in docs/fleet-protocol.md), plus time for the answer of a machine that is busy with other tests.
@@ -40,6 +40,13 @@ fn why(output: &Output) -> String {
 fn passes(data: &Path, arguments: &[&str]) {
     let output = run(data, arguments, None);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The text that a command on the member prints for people.
+fn told(member: &Server, arguments: &[&str]) -> String {
+    let output = Command::new(BINARY).arg("--data").arg(member.data()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn configure(data: &Path, etcd: &[String], name: &str) {

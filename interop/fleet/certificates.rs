@@ -1,7 +1,7 @@
 //! Certificates that all members of a fleet serve: certificates that an operator adds, and certificates that a member obtains from a real ACME
 //! authority (Pebble).
 
-use super::{Fleet, ready, why};
+use super::{Fleet, ready, told, why};
 use crate::acme::{Pebble, Relay, answered};
 use crate::certificates::shown;
 use crate::command::{run, values};
@@ -101,6 +101,10 @@ fn a_certificate_that_one_member_adds_is_served_by_all() {
     until("the directory is that of the fleet", &fleet.members[1], || {
         directory.join("w.pem").exists() && !directory.join("x.pem").exists()
     });
+    // If only the file of the certificate is given, the command finds the file of the key, and names it.
+    let [chain, key] = ["w.crt", "w.key"].map(|file| place.join(file).display().to_string());
+    let said = told(&fleet.members[1], &["certs", "add", "--fleet", &chain]);
+    assert!(said.contains(&format!("with the key in `{key}`; running servers")), "{said}");
     // `certs remove` removes this certificate only with the option `--fleet`.
     let refused = why(&fleet.members[1].cli_output(&["certs", "remove", "w.pem"], ""));
     assert!(refused.contains("certs remove --fleet w.pem"), "{refused}");

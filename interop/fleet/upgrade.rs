@@ -1,6 +1,6 @@
 //! A fleet of an older format, and large changes.
 
-use super::{Fleet, why};
+use super::{Fleet, told, why};
 use crate::server::until;
 use enfilade_facts::format::FORMAT;
 use std::io::Write as _;
@@ -46,6 +46,8 @@ fn a_fleet_of_an_older_format_is_upgraded_when_all_members_can_read_the_newer_on
     let status = |fleet: &Fleet| fleet.members[1].cli(&["fleet", "status"]);
     let found = status(&fleet);
     assert_eq!((&found[0]["format"], &found[0]["servers"][0]["reads_format"]), (&13.into(), &FORMAT.into()));
+    let said = told(&fleet.members[1], &["facts", "upgrade"]);
+    assert!(said.contains("`enfilade fleet upgrade` upgrades the format for all members"), "{said}");
     fleet.members[0].cli(&["datastore", "maintenance", "main", "offline"]);
     let set_home = ["datastore", "set", "main", "--home", "b"];
     let refused = why(&fleet.members[0].cli_output(&set_home, ""));
