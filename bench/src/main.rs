@@ -106,7 +106,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     let run = Run::begin(options);
     let options = Options::parse(name, options)?;
     let mut report = Report::new(name, options.small, goals());
-    measure(&mut report, name, &options)?;
+    measure(&mut report, name, &options).map_err(|why| {
+        format!("{why}\nthe run ended early, so it made no record; its figures until then are above")
+    })?;
     let run = run.end();
     let record = record::to_json(&report, &run);
     match options.json {

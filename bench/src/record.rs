@@ -70,7 +70,7 @@ pub(crate) fn to_json(report: &Report, run: &Run) -> Value {
     json!({
         "format": FORMAT, "bench": report.bench, "date": run.date(), "unix_seconds": run.unix_seconds,
         "commit": run.tree.commit, "tree": run.tree.tree, "clean": run.tree.is_clean,
-        "command": command.join(" "), "small": report.is_small, "environment": environment,
+        "seconds": report.seconds(), "command": command.join(" "), "small": report.is_small, "environment": environment,
         "machine": machine::machine(&std::env::temp_dir()), "build": machine::build(),
         "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
         "rows": report.rows.iter().map(row).collect::<Vec<_>>(),

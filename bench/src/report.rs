@@ -2,7 +2,9 @@
 
 use crate::goals::Goal;
 use crate::samples::{Estimate, Percentile, Samples};
+use crate::stopwatch::now;
 use std::fmt::Write as _;
+use std::time::Instant;
 
 /// A measured value.
 pub(crate) struct Row {
@@ -58,6 +60,7 @@ pub(crate) struct Peer {
 }
 
 pub(crate) struct Report {
+    began: Instant,
     pub(crate) bench: String,
     /// A small run does less work, so its goals are not judged.
     pub(crate) is_small: bool,
@@ -73,6 +76,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(bench: &str, is_small: bool, goals: Vec<Goal>) -> Self {
         Report {
+            began: now(),
             bench: bench.to_owned(),
             is_small,
             goals,
@@ -92,7 +96,21 @@ impl Report {
     /// Adds a figure with its interval.
     pub(crate) fn estimate(&mut self, name: &str, n: u64, value: Estimate, unit: &'static str) {
         let worst = if is_rate(unit) { value.low } else { value.high };
-        self.rows.push(Row { name: name.to_owned(), n, value: Ok(value), unit, spread: None, worst });
+        self.push(Row { name: name.to_owned(), n, value: Ok(value), unit, spread: None, worst });
+    }
+
+    /// Adds a row, and shows it at once. So a run that ends early has shown what it measured.
+    fn push(&mut self, row: Row) {
+        if let Ok(Estimate { value, .. }) = row.value {
+            let [name, unit] = [&*row.name, row.unit];
+            eprintln!("{:>5} s  {name} ({}): {} {unit}", self.seconds(), row.n, figure(value));
+        }
+        self.rows.push(row);
+    }
+
+    /// The time since the benchmark began, in whole seconds.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.began.elapsed().as_secs()
     }
 
     /// Adds the median of the samples, and returns it.
@@ -100,7 +118,7 @@ impl Report {
         let value = samples.middle();
         let worst = if is_rate(unit) { samples.least() } else { samples.most() };
         let spread = Some(samples.spread());
-        self.rows.push(Row { name: name.to_owned(), n, value: Ok(value), unit, spread, worst });
+        self.push(Row { name: name.to_owned(), n, value: Ok(value), unit, spread, worst });
         value
     }
 
@@ -111,7 +129,7 @@ impl Report {
         let percentile =
             |which: Percentile| (which.name(), samples.percentile(which).map_err(|why| why.to_string()));
         for (which, value) in Percentile::ALL.map(percentile).into_iter().chain([("max", Ok(of(worst)))]) {
-            self.rows.push(Row { name: format!("{name}, {which}"), n, value, unit, spread: None, worst });
+            self.push(Row { name: format!("{name}, {which}"), n, value, unit, spread: None, worst });
         }
     }
 

@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: builds the server and the benchmarks with the release profile, and runs one benchmark, or all of them.
 
 use crate::{packages, peers};
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 /// Runs a benchmark: the first word is its name, the other words are its options. `all` runs the benchmarks for which there is no record of this
@@ -30,9 +31,17 @@ fn build() -> Result<(), String> {
 fn one(words: &[&str]) -> Result<(), String> {
     let status =
         program().args(words).status().map_err(|why| format!("the benchmark cannot be run: {why}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err("bench: a goal does not hold, or something could not be measured".into()),
+    told(status)
+}
+
+/// The result of a benchmark's process.
+fn told(status: ExitStatus) -> Result<(), String> {
+    match (status.success(), status.signal()) {
+        (true, _) => Ok(()),
+        (false, Some(signal)) => {
+            Err(format!("bench: signal {signal} ended the run, so it made no record; no goal was judged"))
+        }
+        (false, None) => Err("bench: a goal does not hold, or something could not be measured".into()),
     }
 }
 
@@ -94,5 +103,18 @@ fn all(install: bool) -> Result<(), String> {
         failed => {
             Err(format!("bench: not every goal holds, or something is not measured: {}", failed.join(", ")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_run_is_not_a_goal_that_does_not_hold() {
+        assert_eq!(told(ExitStatus::from_raw(0)), Ok(()));
+        // In a wait status, the exit code is in the second byte, and the signal is in the first.
+        assert!(told(ExitStatus::from_raw(1 << 8)).unwrap_err().contains("a goal does not hold"));
+        assert!(told(ExitStatus::from_raw(15)).unwrap_err().contains("signal 15"));
     }
 }

@@ -22,7 +22,8 @@ cargo xtask COMMAND
   tidy                  the rules of the repository, with what to do about each violation
   bench NAME [--json] [--small] [--runs DIR] [--no-record]
                         measure, also what it is compared with, and write a record into bench/runs; exits with 1 when a goal does not hold or something
-                        is not measured; --small is a short run without a record; --runs writes the record into another directory
+                        is not measured; --small is a short run without a record; --runs writes the record into another directory; as root, on
+                        Debian, while nothing else runs on the machine; minutes, and up to an hour for access, certs and growth-revocations
   bench all [--install]
                         every benchmark of which bench/runs has no record of this source: hours, and a run that was stopped goes on where it was;
                         --install first installs what Enfilade is compared with (as root on Debian): packages, etcd, Open Policy Agent, OpenFGA and
@@ -100,6 +101,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
+        ["help"] | [.., "--help" | "-h"] | [] => {
+            print!("{HELP}");
+            Ok(())
+        }
         ["test"] => test::run(test::Packages::Install),
         ["test", "--no-packages"] => test::run(test::Packages::Leave),
         ["tidy"] => tidy(),
@@ -118,10 +123,6 @@ fn main() -> ExitCode {
         [name, options @ ..] if campaign::knows(name) => campaign::run(name, options),
         ["pages"] => xtask::pages::write(&xtask::root(), None),
         ["pages", "--binary", binary] => xtask::pages::write(&xtask::root(), Some(binary.as_ref())),
-        ["help"] | [.., "--help" | "-h"] | [] => {
-            print!("{HELP}");
-            Ok(())
-        }
         other => Err(format!("no command `{}`\n\n{HELP}", other.join(" "))),
     };
     match result {

@@ -134,11 +134,6 @@ impl Bench<'_> {
             if shown as u64 != trees::SEEN {
                 return Err(format!("Samba shows {shown} of {tree}").into());
             }
-            eprintln!(
-                "{what} {tree}, {groups} groups: {theirs:.0} ms by Samba, {:.0} and {:.0} ms here",
-                first.median(),
-                again.median()
-            );
             match groups {
                 4 => theirs_of_few = theirs,
                 _ => report.once(&of("Samba, to that in 4 groups"), groups, theirs / theirs_of_few, "times"),

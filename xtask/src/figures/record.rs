@@ -122,6 +122,11 @@ impl Record {
         })
     }
 
+    /// The duration of the run; `None` in a record that lacks it.
+    pub(crate) fn minutes(&self) -> Option<u64> {
+        self.value.get("seconds").and_then(Value::as_u64).map(|seconds| seconds.div_ceil(60))
+    }
+
     /// Whether this is a clean record of a full run of this benchmark. `words` are the name of the benchmark and its options.
     pub(crate) fn is_full_run_of(&self, words: &str) -> bool {
         let is_small = self.value.get("small").and_then(Value::as_bool) != Some(false);

@@ -27,6 +27,10 @@ cargo xtask bench all --install  # installs what Enfilade is compared with, then
 cargo xtask scoreboard           # writes this page from the records
 ```
 
+A benchmark runs as root on Debian: it starts all servers itself, on loopback, and empties the page cache. Nothing else should run on the machine.
+Most benchmarks need minutes; `access`, `certs` and `growth-revocations` need up to an hour on two cores. A measured value is shown at once, but the
+record is written at the end.
+
 - A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
   [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed. [bench/REASONS.md](../bench/REASONS.md) says why goals
   do not hold.
@@ -250,12 +254,13 @@ fn comparisons(page: &mut String, record: &Record) {
 fn about(page: &mut String, record: &Record) {
     let _ = writeln!(
         page,
-        "Record: [{}](../bench/runs/{}.json), commit {}, {}. To repeat: `{}`.",
+        "Record: [{}](../bench/runs/{}.json), commit {}, {}. To repeat: `{}`{}.",
         record.date(),
         record.name,
         record.commit(),
         record.machine(),
-        record.command()
+        record.command(),
+        record.minutes().map(|minutes| format!(" ({minutes} min on this machine)")).unwrap_or_default()
     );
     let programs = record.programs();
     if !programs.is_empty() {
@@ -346,13 +351,13 @@ mod tests {
         let page = page_of(&[record(
             "2026-11-20-try",
             &[],
-            &json!({ "comparisons": comparisons, "command": "cargo xtask bench try" }),
+            &json!({ "comparisons": comparisons, "command": "cargo xtask bench try", "seconds": 61 }),
         )]);
         // The floor of `fast` is higher than the cost of `fast`, so the page shows no floor.
         let slow = page.find("| slow | 7 | 15 ms | It: 10 ms | 1.5 | 1.35 to 1.65 | 15 | 4 ms |").unwrap();
         let fast = page.find("| fast | 7 | 0.5 ms | It: 10 ms | 1/20 | 1/22.2 to 1/18.2 | 15 | – |").unwrap();
         assert!(slow < fast);
-        assert!(page.contains("To repeat: `cargo xtask bench try`."));
+        assert!(page.contains("To repeat: `cargo xtask bench try` (2 min on this machine)."));
     }
 
     #[test]
