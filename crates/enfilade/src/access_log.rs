@@ -1,5 +1,5 @@
-//! The request log: at most one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. Events
-//! without a line are counted. The log contains no secret. Line breaks in texts are escaped. So a line never contains a line break.
+//! The request log: at most one line per audit event, written to standard error as JSON, or as plain text if standard error is a terminal. The log
+//! counts the events that it cannot write. It contains no secret. Line breaks in texts are escaped. So a line never contains a line break.
 
 use crate::issued::record_of;
 use crate::log_lines::{self, Loss};

@@ -284,7 +284,7 @@ fn line(
     }
 }
 
-/// Ends the link that a form of the page names.
+/// Ends one share link. The submitted form contains the id of the link.
 pub(crate) async fn submit(click: &mut Click<'_>, action: &str) -> Result<Answer, Failure> {
     let done = match action {
         "end" => end_own(click).await,

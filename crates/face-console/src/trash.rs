@@ -284,7 +284,7 @@ fn item(click: &Click<'_>) -> Result<ItemId, Trouble> {
 async fn restore(click: &Click<'_>, place: &Place) -> Result<String, Trouble> {
     // Blanks at the start or the end of a path are part of a name. So this function does not remove them.
     let (id, to) = (item(click)?, parameter(&click.form, "to").unwrap_or_default());
-    let why_not = |why| said(format!("`{to}` cannot be the path: {why}"));
+    let why_not = |why| said(format!("nothing can be restored to the path `{to}`: {why}"));
     let to = StorePath::from_plain(to.trim_matches('/')).map_err(why_not)?;
     to.keeps_to(&click.visit.limits()).map_err(RequestError::Path)?;
     let done = work(click, place, move |stay, keep_going| stay.restore(id, Some(to), keep_going));

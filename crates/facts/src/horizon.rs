@@ -1,11 +1,11 @@
 //! The order of sessions and of the marks that end them.
 //!
-//! A token contains the second at which it was issued. A mark contains the last second that it covers. Both seconds come from wall clocks, and a wall
-//! clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A mark covers
-//! all seconds up to the horizon at its commit, or up to [`CLOCK_SKEW_SECONDS`] after the time of the commit if that is later. So the mark covers
-//! every session that was issued before the commit, even if a clock was wrong. The commit that sets the mark moves the horizon to the last second
-//! that the mark covers. A session that is issued after the mark gets a later second of issue, so the mark does not cover it. Exception: a
-//! timeless mark ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
+//! A token contains the second at which it was issued. A mark contains the last second of issue that it covers. Both seconds come from wall clocks,
+//! and a wall clock can be set forward or back. So the facts have a **horizon**, which only grows: no session is issued later than the horizon. A
+//! mark covers all seconds up to the horizon at its commit, or up to [`CLOCK_SKEW_SECONDS`] after the time of the commit if that is later. So the
+//! mark covers every session that was issued before the commit, even if a clock was wrong. The commit that sets the mark moves the horizon to the
+//! last second that the mark covers. A session that is issued after the mark gets a later second of issue, so the mark does not cover it. Exception:
+//! a timeless mark ([`Revoked::is_timeless`]) does not move the horizon, because no later session can belong to its subject.
 //!
 //! Other servers that have the same keys issue tokens, too, but do not check this horizon. A token of another server is refused while its second of
 //! issue is later than the last second that a new mark would cover. So a new mark on a user, for example, covers every token of this user that the
