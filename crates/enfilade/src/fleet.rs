@@ -138,7 +138,7 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
         }
         Some(match (files.get(), &unknown) {
             (Some(member), _) => format!(
-                "the edited files of this fleet are those of member `{member}`: make this change on that machine"
+                "this fleet follows the edited files of member `{member}`: make this change on that machine"
             ),
             (None, Some(why)) => {
                 format!("it is not known whether the edited files of this machine are followed: {why}")

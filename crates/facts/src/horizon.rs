@@ -122,9 +122,9 @@ pub struct LastMarks {
     pub of_time: i64,
     /// The latest second that any mark covers, including deleted marks.
     pub of_any: i64,
-    /// Whether `of_time` and `of_any` include all marks, and each mark has its [`ReverseKey::Ends`](crate::tables::ReverseKey::Ends) record. With
-    /// these records, a purge finds marks by the second at which their last token expires. Marks from before format 4 get the record at the first
-    /// purge.
+    /// Whether `of_time` and `of_any` include all marks, and each mark has its [`ReverseKey::Ends`](crate::tables::ReverseKey::Ends) record. The
+    /// key of an `Ends` record begins with the second from which the mark is not needed, so a purge reads only the expired marks. Marks from before
+    /// format 4 get the record at the first purge.
     pub is_complete: bool,
 }
 

@@ -305,13 +305,15 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
         moved?;
     }
     let text = match (&before, is_here) {
-        (_, true) => format!("the edited files and datastores of this fleet are those of `{here}` already"),
+        (_, true) => format!(
+            "the fleet follows the edited files of `{here}` already, and `{here}` serves its datastores"
+        ),
         (Some(before), _) => format!(
-            "the edited files and datastores of this fleet are those of `{here}` from now on, and no longer those of `{before}`; running servers \
-             obey this within a second"
+            "the fleet now follows the edited files of `{here}`, and no longer those of `{before}`; `{here}` now serves the datastores without a \
+             home; running servers obey this within a second"
         ),
         (None, _) => {
-            format!("the edited files and datastores of this fleet are those of `{here}` from now on")
+            format!("the fleet now follows the edited files of `{here}`, and `{here}` serves its datastores")
         }
     };
     output::done(json, &json!({ "member": here, "before": before }), &text);
@@ -359,7 +361,7 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
     if let Some(other) = others.first() {
         ensure!(
             here.is_none_or(|here| !here.has_files),
-            "the edited files and datastores of this fleet are those of `{name}`: run `enfilade fleet follow-files` on another member, such as `{other}`, first"
+            "the fleet follows the edited files of `{name}`: run `enfilade fleet follow-files` on another member, such as `{other}`, first"
         );
         let served = served_by(&lmdb, name)?;
         ensure!(
