@@ -49,7 +49,7 @@ fn a_certificate_that_no_line_accepts_is_told() {
     assert!(effect.contains("verify optional ca-file FILE"), "{effect}");
     let access = text("user access ann@local");
     let only = "only where a line of the crt-list asks for client certificates";
-    assert!(access.contains(&format!("{only}, but no line asks")), "{access}");
+    assert!(access.contains(&format!("{only}, but there is no such line")), "{access}");
     let output = without_json(&data, "explain ann@local!mine main /");
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
@@ -70,7 +70,7 @@ fn a_certificate_that_no_line_accepts_is_told() {
     assert!(effect.contains("line 1: no authority in the `ca-file`"), "{effect}");
     assert_eq!(create("kept"), Value::Null);
     let access = text("user access ann@local");
-    assert!(access.contains(only) && !access.contains("no line asks"), "{access}");
+    assert!(access.contains(only) && !access.contains("no such line"), "{access}");
     let said = text("explain ann@local!kept main /");
     assert!(said.contains("identity   opens") && said.contains(only), "{said}");
 }

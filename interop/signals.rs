@@ -336,7 +336,8 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
     let configuration = "[tls]\nlisten = '127.0.0.1:1'\n[identity]\nhash_slots = 3\npenalties = false\n";
     server.configure(configuration);
     signal("HUP", server.pid());
-    let named = "restart the server to apply these changed keys: `tls.listen`, `identity.penalties`\"";
+    let named =
+        "restart the server to apply these changed configuration keys: `tls.listen`, `identity.penalties`\"";
     wait_until(SOON, "it is named", || server.log().contains(named));
     let threads = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();

@@ -35,7 +35,7 @@ pub fn create_application(
     let ((), at) = ctx.commit(&format!("application create {name}"), |view, change| {
         check_datastore(view, application)?;
         if view.get::<Application>(name)?.is_some() {
-            let hint = "choose another name, or change it with `enfilade application set`";
+            let hint = "choose another name, or change that application with `enfilade application set`";
             return Err(Error::Exists { what: "application", name: name.to_string(), hint });
         }
         change.expect_absent::<Application>(name).put(name, application);

@@ -1,4 +1,4 @@
-//! The hash of a new password. The hash is computed before the change that sets the password is built.
+//! The hash of a new password. The hash is computed first. Then the change that sets the password is built.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;

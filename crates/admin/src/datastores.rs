@@ -135,7 +135,7 @@ pub fn take_over(
         let profile = view.get::<DatastoreProfile>(name)?;
         let profile = profile.filter(|profile| profile.home.as_ref() == Some(before));
         let profile = profile
-            .ok_or_else(|| Error::Invalid(format!("the home of {name} was changed at the same time")))?;
+            .ok_or_else(|| Error::Invalid(format!("the home of {name} has changed in the meantime")))?;
         let home = Some(before.taken_over_by(member));
         change.expect_same(name, &profile).put(name, &DatastoreProfile { home, ..profile });
         for member in &absent {

@@ -62,7 +62,7 @@ pub struct KeySummary {
     pub needed_until: Option<i64>,
 }
 
-/// The time until which tokens that a former primary key signed can be used; `None` for other keys. The key stopped signing when the next key got its
+/// For a former primary key: the time until which its tokens can be used. `None` for other keys. The key stopped signing when the next key got its
 /// number.
 fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
     let (_, next) = found.keys.range(number.saturating_add(1)..).next()?;

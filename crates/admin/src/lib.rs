@@ -1,8 +1,8 @@
 //! For every change of facts that a request, a command or the server makes, this crate has a function. The faces, the command line and the server
 //! call these functions. Outside of this crate, only the mirror of edited files, restores, upgrades, and the replication of a fleet write facts.
 //!
-//! A change is built on a view together with its expectations, and committed as a whole. If another change was committed first, the change is built
-//! again. Most functions that change facts return the first revision at which the change is in effect.
+//! A change, with its expectations, is built on a view. The change is committed as a whole or not at all. If another change was committed first, the
+//! change is built again. Most functions that change facts return the first revision at which the change is in effect.
 
 mod change_context;
 mod comment;

@@ -359,12 +359,12 @@ fn edit<R>(
 pub struct Marked {
     /// The authid of the token: `user@realm!name`.
     pub tokenid: String,
-    /// Why the token was not marked; `None` if it was marked.
+    /// Why the token was not marked for an upgrade of its hash; `None` if it was marked.
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token. When the secret of a marked token is used next, a fast hash replaces the slow hash, but only if the secret has a
-/// form that Enfilade, Proxmox or Keystone generates. Tokens in `token.shadow` keep the hash that other programs must read.
+/// Marks a token, or every token, for an upgrade of its hash. When the secret of a marked token is used next, a fast hash replaces the slow hash, but
+/// only if the secret has a form that Enfilade, Proxmox or Keystone generates. Tokens in `token.shadow` keep the hash that other programs must read.
 ///
 /// # Errors
 /// When the token does not exist, or the facts cannot be changed.

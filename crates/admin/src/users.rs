@@ -337,7 +337,7 @@ pub(crate) fn remove_password(ctx: &ChangeContext<'_>, userid: &Userid) -> Resul
     Ok(at)
 }
 
-/// Changes of a user.
+/// Changes to a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserEdit {
     /// Whether the user and all tokens of the user are accepted.

@@ -5,7 +5,7 @@
 //! has only fields of the file's [`Leaf`] in memory, and the private key stays on the disk.
 //!
 //! The [`Policy`] of a name determines the protocol versions, ciphers and client certificates of connections to the name. A line of a [`CrtList`] can
-//! give a name another policy. [`Tickets`] are valid only under the policy under which they were issued.
+//! set another policy for a name. [`Tickets`] are valid only under the policy under which they were issued.
 
 mod ask;
 mod view;

@@ -33,8 +33,7 @@ pub struct SessionState {
     pub(crate) nonces: Nonces,
 }
 
-/// The keys as they were read at one time. A cached verdict on a session admits a request only if the session's token was opened with the current
-/// ring.
+/// A snapshot of the keys. A cached verdict on a session admits a request only if the session's token was opened with the current ring.
 #[derive(Debug)]
 pub struct Ring {
     /// The keys.

@@ -19,8 +19,8 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
-    /// Starts the memo key of a name and a secret. The next four fields start the memo keys of the other kinds of credential; `unread` starts the
-    /// memo key of a credential that is not parsed yet.
+    /// Computes the memo key of a name and a secret. The next four fields compute the memo keys of the other kinds of credential; `unread` computes
+    /// the memo key of a credential that is not parsed yet.
     verdict: KeyMaker,
     session: KeyMaker,
     certificate: KeyMaker,
@@ -57,8 +57,8 @@ impl IdentityMemo {
         }
     }
 
-    /// Starts a memo key. `step` is the name of a computation. The result of this computation is stored under the key. The memo key is a keyed
-    /// digest, and the key of the digest is random for each process.
+    /// Returns a `KeyMaker`: the caller adds the inputs and gets a memo key. `step` is the name of a computation. The result of this computation is
+    /// stored under the key. The memo key is a keyed digest, and the key of the digest is random for each process.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
     }

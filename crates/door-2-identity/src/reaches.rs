@@ -43,7 +43,7 @@ pub fn who_would(
     Ok(Principal { reach, ..principal })
 }
 
-/// The refusal that every login as `authid` gets, if no login as `authid` can succeed: for a user the refusal of [`check_login`], for a token the
+/// If no login as `authid` can succeed, returns the refusal that such a login gets: for a user the refusal of [`check_login`], for a token the
 /// refusal of [`crate::check_secret`]. If `with_password` is set and the user needs further methods in addition to the password, the result is
 /// [`Refusal::MoreMethods`], even if the user has another way to log in.
 ///

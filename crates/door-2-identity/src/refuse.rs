@@ -107,7 +107,7 @@ pub enum Refusal {
     },
     /// A token with an issue time in the future.
     #[error(
-        "the token was not issued by this server, and its issue time is {seconds} s ahead of this server's clock. After a revocation, new tokens of a server are up to a minute ahead, so try again after a minute. If the token is still refused, synchronise the clocks of all servers"
+        "the token was not issued by this server, and its issue time is {seconds} s ahead of this server's clock. After a revocation, a server issues tokens with issue times up to a minute ahead of its clock, so try again after a minute. If the token is still refused, synchronise the clocks of all servers"
     )]
     TokenFromFuture {
         /// Seconds until the issue time.
@@ -121,10 +121,10 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The session would expire so early that the mark of its revocation may already be
-    /// deleted.
+    /// No session can be issued, because the clock is behind. The new session would expire so early that it would count as expired: the marks of such
+    /// sessions may already be deleted.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: the server has already deleted the revocations of the time that this clock shows, so it could not refuse revoked sessions of that time. Set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire so early that the server may already have deleted the revocations of such sessions. Set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -192,7 +192,7 @@ pub enum Refusal {
     /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
     /// random bytes.
     #[error(
-        "too many secrets are being checked at once, too many OAuth requests came, or the server could not get random bytes or raise the latest issue time of sessions"
+        "the server cannot serve the request now: for example, too many secrets are being checked at once, too many OAuth requests came, the system returns no random bytes, or the latest permitted issue time of sessions could not be raised"
     )]
     Busy,
     /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
@@ -278,7 +278,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
     RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
-    RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console, and the operator with `enfilade link list`"),
+    RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console; the operator can list them with `enfilade link list`"),
     RefusalRow::new("ID34", Fault::Client, "the link has no uses left", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),
     RefusalRow::new("ID36", Fault::Client, "the link was used too often in this minute, or too many wrong passwords were entered for it", "wait a minute"),

@@ -24,7 +24,7 @@ pub struct Revocations {
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The latest second up to which any mark ends sessions. This includes marks that are already deleted.
+    /// The latest second of issue that any mark covers. This includes marks that are already deleted.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
@@ -45,13 +45,13 @@ struct Shelf {
     parts: [Part; FAN],
 }
 
-/// A few sorted marks, each with the second up to which it ends sessions.
+/// A few sorted marks, each with the last second of issue that it covers.
 type Part = Option<Arc<[Entry]>>;
 
 /// The short form of a mark ([`Revoked::short`]).
 type Mark = [u8; 17];
 
-/// A mark with the second up to which it ends sessions. The fields have no padding, because there can be millions of marks.
+/// A mark with the last second of issue that it covers. The fields have no padding, because there can be millions of marks.
 #[derive(Clone, Copy)]
 struct Entry {
     mark: Mark,
@@ -144,8 +144,8 @@ pub(crate) fn what_by(by: &Revoked) -> &'static str {
 pub(crate) struct Look {
     /// The mark that revokes the session, if one does.
     pub(crate) by: Option<Revoked>,
-    /// The number of seconds from the session's expiry to the last purged second. Set only if the session expired so early that its marks may have
-    /// been purged. The session is then refused as expired, even if the clock was set back.
+    /// The number of seconds from the session's expiry to the time `purged`. Set only if the session expired so early that its marks may have been
+    /// purged. The session is then refused as expired, even if the clock was set back.
     pub(crate) over: Option<i64>,
     /// The revision of the last change that was not a revocation; `None` if that revision is not known.
     pub(crate) others: Option<Revision>,
@@ -176,13 +176,13 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
 
 /// A mark covers the sessions that were issued up to the second that this function returns. A mark of a token, chain, trust, consumer or access token
 /// covers all sessions. The chain of an EC2 key is an exception, because sessions that are issued for a new secret of the key have the same chain. A
-/// mark on this chain covers only sessions that were issued up to the second of the mark.
+/// mark on this chain covers only sessions that were issued up to the second `before`.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
 }
 
-/// Reads from the view the second up to which a mark ends sessions.
+/// The last second of issue that a mark covers, read from the view.
 fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError> {
     Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
 }
@@ -215,7 +215,7 @@ pub(crate) struct Issuing {
 }
 
 /// The times that limit a session which is judged on this view. If the index is ahead of the view, the horizon of the view is used instead of the
-/// marks, because the horizon is later than all marks of the view.
+/// marks, because no mark of the view covers a time after the horizon, except timeless marks.
 pub(crate) fn issuing(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -235,12 +235,12 @@ pub(crate) fn issuing(
     }
 }
 
-/// Reads from the view the second `purged`: marks of tokens that expire in this second or earlier may have been purged.
+/// Reads the time `purged` from the view: marks of tokens that expire at this time or earlier may have been purged.
 fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
     Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
 }
 
-/// The number of seconds from the session's expiry to the second `purged`. `None` if the session expires later than `purged`.
+/// The number of seconds from the session's expiry to the time `purged`. `None` if the session expires later than `purged`.
 fn over(session: &Session, purged: i64) -> Option<i64> {
     let ends = session.claim.expires_at;
     (ends <= purged).then(|| purged.saturating_sub(ends))
@@ -291,7 +291,7 @@ pub(crate) fn look(
 }
 
 impl Revocations {
-    /// The second up to which a mark ends sessions; `Some(None)` if the mark is not set. `None` means that the mark must be read from the view.
+    /// The last second of issue that a mark covers; `Some(None)` if the mark is not set. `None` means that the mark must be read from the view.
     fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
         let mark = mark.short();
         let place = Place::of(&mark);

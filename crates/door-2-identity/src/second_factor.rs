@@ -294,7 +294,7 @@ mod tests {
             until: now + 300,
             now,
         };
-        // Two receipts of the same second have different challenges.
+        // Two receipts that were issued in the same second have different challenges.
         let one = answer(1, 0, 1_000).after(&with(vec![passkey.clone()])).unwrap();
         let two = answer(2, 0, 1_000).after(&one).unwrap();
         assert_eq!((two.passkeys[0].used_at, two.passkeys[0].answered.len()), (1_000, 2));

@@ -106,7 +106,8 @@ fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
     is_of_day.then(|| sign(&key, text))
 }
 
-/// The audit chain of all sessions of a key. A mark on this chain ends the sessions of the key that were issued up to the second of the mark.
+/// The audit chain of all sessions of a key. A mark on this chain ends the sessions of the key that were issued up to the last second that the mark
+/// covers.
 pub fn chain_of(key: &BlobId) -> AuditId {
     let mut chain = AuditId::default();
     chain.iter_mut().zip(key.0).for_each(|(to, byte)| *to = byte);

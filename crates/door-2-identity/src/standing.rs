@@ -1,5 +1,5 @@
-//! Checks whether the door would accept a credential now if its secret is correct. Commands use these functions to list a user's ways in, and to
-//! report the ways in that were ended by a revocation. These functions grant no permit.
+//! Checks whether the door would accept a credential now if its secret is correct. Commands use these functions to list the ways in which a
+//! user can log in, and to report which of these ways a revocation ended. These functions grant no permit.
 
 use crate::account::AccountState;
 use crate::context::Context;

@@ -445,7 +445,7 @@ fn permits_below(check: &RoleCheck<'_>, path: &RolePath, class: MethodClass) -> 
             let given = roles.given(&check.view, check.principal);
             return refused(
                 node,
-                format!("the request is about everything below {path}, and there is {given}"),
+                format!("the request is about everything below {path}, but the visitor has {given}"),
             );
         }
     }

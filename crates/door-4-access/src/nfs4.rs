@@ -1,7 +1,7 @@
 //! The `security.nfs4acl_xdr` attribute, in the layout of Samba's `vfs_nfs4acl_xattr` (source3/modules/nfs41acl.x): XDR, words of 32 bits,
 //! big-endian. The attribute begins with the list's flags and the number of entries. Each entry consists of five parts: the type, the flags, a word,
 //! the rights, and the principal (RFC 8881 §6.2.1). The word says whether the principal is a special principal, such as OWNER@. All other principals
-//! are uids and gids. The attribute does not contain an owner or a group. Instead, the owner and group of the file count. So the functions that read
+//! are uids and gids. The attribute does not contain an owner or a group. Instead, the owner and group of the file apply. So the functions that read
 //! and write a list need the owner and group of the file.
 //!
 //! An entry for OWNER@ is read as an entry for the owner's uid. But on a child that inherits an OWNER@ entry, the entry is for the owner of the

@@ -50,7 +50,7 @@ impl SecurityDescriptor {
             4 => {
                 let text = blob.get(DESCRIPTION..).unwrap_or_default();
                 let Some(length) = text.iter().position(|byte| *byte == 0) else {
-                    return bad("the description in the ACL has no end");
+                    return bad("the description in the ACL does not end with a zero byte");
                 };
                 aligned(aligned(DESCRIPTION + length + 1) + 8 + 64)
             }
@@ -152,7 +152,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
     }
     // The bytes after the last counted entry could be a further entry that denies a right. So such a list is refused.
     if at != bytes {
-        return bad("the list of entries is longer than its entries");
+        return bad("the list of entries has further bytes after its last entry");
     }
     Ok(entries)
 }
@@ -172,7 +172,7 @@ fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
     };
     let (sid, bytes) = read_sid(entry, 8)?;
     if 8 + bytes != entry.len() {
-        return bad("an entry is longer than its SID");
+        return bad("an entry has further bytes after its SID");
     }
     Ok(Some(Ace { kind, flags: AceFlags(flags), mask: AccessMask(u32_at(entry, 4)?), sid }))
 }
@@ -366,9 +366,9 @@ mod tests {
             ("the flag DACL_PRESENT is not set", altered(|blob| blob[10] &= !4)),
             ("inside the header", altered(|blob| blob[24] = 20)),
             ("inside the header", altered(|blob| blob[12] = 8)),
-            ("longer than its entries", altered(|blob| blob[88] = 1)),
+            ("after its last entry", altered(|blob| blob[88] = 1)),
             ("ends too early", altered(|blob| blob[88] = 3)),
-            ("longer than its SID", altered(|blob| blob[101] = 4)),
+            ("after its SID", altered(|blob| blob[101] = 4)),
             ("SID in the ACL cannot be read", altered(|blob| blob[136] = 2)),
             ("SID in the ACL cannot be read", altered(|blob| blob[137] = 0)),
             ("more than 1,024", altered(|blob| blob[90] = 1)),

@@ -51,7 +51,7 @@ impl Who {
             Who::SystemAdmin => "admin on the system",
             Who::DomainManager => "manager on the domain",
             Who::BoundedManager => {
-                "manager on the domain, if the user or group has only rights that a manager may give"
+                "manager on the domain (if the user or group has only rights that a manager may give)"
             }
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",
@@ -128,8 +128,7 @@ impl Rule {
         Rule { scopes: ScopeTypes::Project, ..self }
     }
 
-    /// Returns the same rule, with one difference: if a record does not exist, the sessions that may read every record of the kind by `rule` learn
-    /// this.
+    /// Returns the same rule, with one difference: the sessions that may read every record of the kind by `rule` learn that a record does not exist.
     const fn seen_by(self, rule: &'static str) -> Rule {
         Rule { known_to: Some(KnownTo::Readers(rule)), ..self }
     }

@@ -24,9 +24,9 @@ pub struct Ways {
     pub is_cut: bool,
 }
 
-/// Whether there can be ways from a directory. There are no ways if a role makes the directory itself visible. If the datastore checks traverse,
-/// there are also no ways, because a principal without a role on the directory cannot reach anything below the directory. The check takes the time of
-/// a few lookups in the memo.
+/// Whether there can be ways from a directory. There are no ways if a role makes the directory itself visible. If the datastore checks the traverse
+/// right, there are also no ways, because a principal without a role on the directory cannot reach anything below the directory. The check takes the
+/// time of a few lookups in the memo.
 ///
 /// # Errors
 /// [`Refusal::Facts`] if the stored facts cannot be read.
@@ -63,7 +63,7 @@ pub fn ways(
     }
 }
 
-/// The check of a datastore. `None` if the datastore checks traverse, because then there are no ways in the datastore.
+/// The check of a datastore. `None` if the datastore checks the traverse right, because then there are no ways in the datastore.
 fn check<'c>(
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,

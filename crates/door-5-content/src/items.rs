@@ -35,7 +35,7 @@ const RECORD_BYTES_MAX: u64 = PATH_BYTES_MAX as u64 + 1024;
 /// this many items and leftovers take less than 1 MiB of memory.
 const EXPIRED_AT_ONCE: usize = 10_000;
 
-/// The id of an item. Ids are ordered by the second in which the items were made. Items of the same second are in no particular order.
+/// The id of an item. Ids are ordered by the second in which the items were made. Items that were made in the same second have no particular order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemId {
     /// When the item was made, in seconds since the epoch.

@@ -136,7 +136,7 @@ pub struct LockAsk {
     pub seconds: i64,
 }
 
-/// The part of a path that an operation changes.
+/// The things at a path that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touches {
     /// The content of the resource. The name of the resource stays the same.

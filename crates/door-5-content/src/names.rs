@@ -28,7 +28,8 @@ const ENTRY_BYTES: usize = 20;
 /// For this many seconds after a change, another change can get the same time stamp, because the kernel's clock for time stamps advances in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// The clock, the watch and the memo of names that are used to examine entries. With the default value, no names are remembered.
+/// The clock, the receiver of change reports from the kernel (`Watch`), and the memo of names. Door 5 uses them to examine entries. With the default
+/// value, no names are remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
     /// How many times the wall clock was set so far. A time stamp from before the clock was set cannot be compared with a later time stamp.

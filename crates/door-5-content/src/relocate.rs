@@ -83,8 +83,8 @@ impl Relocated {
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
             (Some((mut temporary, replaced)), from) => {
-                // From here on the object under the reserved name is not removed, even if a later step fails. The reason: the object is content, and
-                // no other copy of it exists.
+                // From here on the object under the reserved name is not removed, even if a later step fails. The reason: the object belongs to the
+                // content of the datastore, and no other copy of the object exists.
                 temporary.keep();
                 let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
                 if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {

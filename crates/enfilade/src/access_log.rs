@@ -39,7 +39,7 @@ struct Waiting {
     /// The number of events that got no line since the last written line. An event gets no line if the queue is full, if too many events that any
     /// client can cause come in one second, or if the line cannot be written.
     lost: u64,
-    /// The second of the last event that any client can cause, and the counts of such events in that second.
+    /// The time of the last event that any client can cause, in full seconds, and the counts of such events within this second.
     refusals: (i64, Refusals),
 }
 

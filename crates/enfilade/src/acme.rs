@@ -63,7 +63,7 @@ struct Client {
     challenges: Vec<Challenge>,
     /// The fleet that shares the certificate. `None` if this machine is not a member of a fleet.
     fleet: Option<OfFleet>,
-    /// The faces, for the metrics about the certificate.
+    /// The state that all faces share. It contains the metrics about the certificate.
     faces: Faces,
 }
 

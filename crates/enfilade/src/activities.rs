@@ -27,7 +27,8 @@ struct Activities {
     rules: PasswordRules,
 }
 
-/// Starts the thread that records logins. Returns the part of the house that counts failures and reports logins to the thread.
+/// Starts the thread that records logins. Returns the `Accounts` of the house. This object counts failed logins, and reports successful logins to the
+/// thread.
 pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
     let activities = Activities {
         source: Arc::clone(&home.facts.source),
@@ -61,7 +62,8 @@ impl Activities {
         change(&ChangeContext { passwords: &self.rules, ..server })
     }
 
-    /// Adapts the records now and every hour. Between these times, records the logins of the users in the queue.
+    /// Now and every hour, adapts the records of the users' activity to the configuration. Between these times, writes the logins of the users in the
+    /// queue to these records.
     fn write(&self, queue: &Receiver<UserId>) {
         loop {
             let began = clock::now();

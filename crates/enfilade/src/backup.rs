@@ -144,7 +144,7 @@ pub(crate) fn followed(source: &dyn Source) -> anyhow::Result<Vec<FileName>> {
     Ok(rows.into_iter().map(|(file, _)| file).collect())
 }
 
-/// The followed files that are not among the entries of a backup.
+/// The files of `followed` that are not among the entries of a backup.
 pub(crate) fn missing<'e>(
     followed: Vec<FileName>,
     entries: impl Iterator<Item = &'e Entry> + Clone,

@@ -81,7 +81,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Create a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
-    /// Set up a server for its first client: a user with an API token, a datastore, and the service of systemd; asks on a terminal, and can be repeated
+    /// Set up a server for its first client: a user with an API token, a datastore, and the service of systemd; asks on a terminal, and can be
+    /// repeated
     Setup(Setup),
     /// Set up an OpenStack cloud: create an administrator, a project, roles, the identity service, and keys
     Bootstrap(keystone::Bootstrap),
@@ -118,7 +119,7 @@ pub(crate) enum Command {
     /// Sessions of users
     #[command(subcommand)]
     Session(revoke::Session),
-    /// Delays and blocks after failed logins, in the running servers
+    /// The delays and blocks that running servers impose after failed logins
     #[command(subcommand)]
     Penalties(Penalties),
     /// Datastores
@@ -505,8 +506,9 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// The right, with a name as in `acl set`. A download needs read-data; the right read also includes execute, the attributes and the ACL. If
-    /// nothing exists at the path, write-data stands for the creation of a file, and add-subdirectory for the creation of a directory
+    /// The right, with a name as in `acl set`. A download needs the right `read-data`. The right `read` also includes `execute`, and the rights to
+    /// read the attributes and the ACL. If nothing exists at the path, `write-data` stands for the creation of a file, and `add-subdirectory` for the
+    /// creation of a directory
     #[arg(default_value = "read-data")]
     pub(crate) right: AccessMask,
     /// Explain the access of a session for this project (NAME, NAME@DOMAIN or its id), instead of a login with the password or the token

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The maximum age of the last reading of the files, in milliseconds. If the last reading is older, the fleet does not count the files as followed.
-/// The files are read about once a second.
+/// The maximum age of the last reading of the files, in milliseconds. If the last reading is older, this server reports to the fleet that it does not
+/// follow the files. The files are read about once a second.
 const FOLLOWED_MILLIS: u64 = 5_000;
 
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
@@ -59,7 +59,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             if is_read || !is_followed {
                 reads.store(is_read, Ordering::Relaxed);
             }
-            // The other members count the stale limit from the end of this reading.
+            // The other members count the stale limit from their last question to which etcd answered that the files are followed.
             server.iter().for_each(|server| server.follow_files(is_read));
             problems.extend(tell(&*source, age, &set, &faces));
             problems.extend(store.follow_mark().err().map(|why| {

@@ -42,9 +42,9 @@ pub(crate) struct Facts {
     pub(crate) place: FleetPlace,
 }
 
-/// How long a server waits for its first proof before it logs again why it waits.
+/// At its start, a server waits until it can prove that its facts are current. At this interval, it logs why it cannot prove this yet.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
-/// The interval at which a waiting server checks its proof.
+/// The interval at which a waiting server checks whether it can prove that its facts are current.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Facts {
@@ -87,7 +87,7 @@ impl Facts {
                 let writer = Writer::new(raw, log(config, id)?)?;
                 if let Err(why) = writer.catch_up() {
                     output::note(&format!(
-                        "warning: this command may use old facts, namely the facts after change {}, because {why}",
+                        "warning: this command may use old facts: this machine has the changes only up to change {}, because {why}",
                         store.at().revision
                     ));
                 }
@@ -105,7 +105,7 @@ impl Facts {
                     pid: std::process::id(),
                     reach,
                 };
-                // The coarse clock is not used here: the coarse clock may show an earlier time, and then a proof would count for too long.
+                // The coarse clock is not used here: the coarse clock may show an earlier time. Then the server would rely on a proof for too long.
                 let tick = || clock::now().tick_millis;
                 let server = Arc::new(Server::start(name, about, raw, log(config, id)?, tick)?);
                 server.use_keys(keys.installed().map(|(id, _)| id));

@@ -99,7 +99,7 @@ impl Peers {
 }
 
 /// Asks etcd for the other members again and again, and lets the server send reports directly to them. While etcd does not answer, the last result
-/// stays in use. This is safe, because a member without a proof refuses requests.
+/// stays in use. This is safe, because a member refuses requests while it cannot prove that its facts are current.
 pub(crate) fn follow(
     config: &Config,
     store: StoreId,

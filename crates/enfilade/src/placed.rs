@@ -1,6 +1,6 @@
-//! Files of a Proxmox Backup Server that this server does not follow, although they are in the directory of `user.cfg`: passwords, realms and second
-//! factors. Each start and `enfilade doctor` say which of these files are not in use. Otherwise an operator could think that this server checks the
-//! second factors of Proxmox.
+//! The files of a Proxmox Backup Server that contain passwords, realms and second factors. This server mirrors no records from these files, although
+//! they are in the directory of `user.cfg`. Each start and `enfilade doctor` say which of these files are not in use. Otherwise an operator could
+//! think that this server checks the second factors of Proxmox.
 
 use crate::home::server_change_context;
 use crate::{clock, example, output};

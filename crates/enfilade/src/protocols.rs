@@ -2,7 +2,7 @@
 
 use enfilade_faces::{Faces, Route, Router};
 
-/// The routes of the console and of links, which an operator can switch off (`[console] enabled`).
+/// The routes of the console and of links for guests. An operator can switch off these routes (`[console] enabled`).
 const CONSOLE: [&[Route]; 1] = [&enfilade_console::ROUTES];
 
 /// The other routes of the main listener.

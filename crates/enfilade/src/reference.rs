@@ -100,7 +100,7 @@ fn fixed() -> Table {
     Table { columns: &["limit", "value", "meaning"], rows: rows.collect() }
 }
 
-/// The refusals of each door and of the faces.
+/// The refusals of each door, and of the faces (the code of the protocols).
 fn tables_of_refusals() -> [(&'static str, &'static [RefusalRow]); 6] {
     [
         (Door::Tls.name(), &enfilade_tls::CODES),

@@ -15,7 +15,7 @@ use crate::{notify, output};
 use enfilade_faces::Faces;
 use std::sync::Arc;
 
-/// Reads the configuration, the certificates and the files that people edit again.
+/// Reads the configuration, the certificates and the edited files again.
 pub(crate) fn reload(
     home: &Home,
     served: &Arc<Served>,
@@ -67,15 +67,15 @@ fn exchange_all(
     if !waiting.is_empty() {
         let waiting: Vec<String> = waiting.iter().map(|key| format!("`{key}`")).collect();
         output::note(&format!(
-            "warning: restart the server to apply these changed keys: {}",
+            "warning: restart the server to apply these changed configuration keys: {}",
             waiting.join(", ")
         ));
     }
     Ok(counts)
 }
 
-/// The configuration, and the changed keys that need a restart. If the new configuration has another directory or crt-list of certificates, also the
-/// number of served certificates, and the number of files that cannot be used.
+/// The configuration, and the changed configuration keys that need a restart. If the new configuration has another directory or crt-list of
+/// certificates, also the number of served certificates, and the number of files that cannot be used.
 type Configured = (Config, Vec<String>, Option<[usize; 2]>);
 
 /// Reads the configuration. If it has another directory or crt-list of certificates, the server serves the certificates of that place from now on.

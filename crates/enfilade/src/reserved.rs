@@ -66,8 +66,8 @@ pub(crate) fn refuse_exposed(own: Reserved, house: &Path, roots: Roots) -> anyho
     let shut = exposed(those.collect::<Roots>(), data_alone(house));
     match found.iter().find(|found| shut.iter().all(|shut| shut.name != found.name)) {
         Some(Exposed { name, root, reserved }) => bail!(
-            "`{}` overlaps with datastore `{name}` at `{root}`, whose users could read the keys of the server: choose a directory outside of the \
-             datastore",
+            "`{}` overlaps with datastore `{name}` at `{root}`, so users of the datastore could read the keys of the server: choose a directory \
+             outside of the datastore",
             reserved.display()
         ),
         None => Ok(()),
@@ -127,7 +127,8 @@ pub(crate) fn exposed_warnings(own: Reserved, roots: Roots) -> impl Iterator<Ite
     })
 }
 
-/// The directories that contain the certificates of a directory setting or of a crt-list. A crt-list that cannot be read counts as empty.
+/// The directories of the certificates: the directory of PEM bundles, or the directories of a crt-list and of the files in it. A crt-list that cannot
+/// be read counts as empty.
 pub(crate) fn certificate_directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
     let CertificatePlace::List(list) = place else { return [place.path().to_owned()].into() };
     let base = list.parent().map(Path::to_owned).unwrap_or_default();

@@ -459,7 +459,7 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that reports the mounted file systems to the house after each change of the mounts.
+/// Starts a thread that stores the list of mounted file systems in the `House` (the state of the server) after each change of the mounts.
 fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     let mut watch = MountWatch::open().context("/proc/self/mountinfo cannot be opened")?;

@@ -52,7 +52,7 @@ impl CertificatesOfFleet {
         CertificatesOfFleet { data: data.to_owned(), config: config.clone(), store }
     }
 
-    /// The log of the fleet. A connection belongs to the runtime of its first call.
+    /// The log of the fleet. The first call to etcd through this log makes a connection. The connection belongs to the async runtime of that call.
     pub(crate) fn log(&self) -> anyhow::Result<Log> {
         log(&self.config, self.store)
     }
@@ -101,7 +101,8 @@ impl CertificatesOfFleet {
     /// order. Then the same change records the success of the order.
     ///
     /// # Errors
-    /// When the certificate is too large, when etcd does not answer, or when other members change certificates or have the order.
+    /// When the certificate is too large, when etcd does not answer, when other members change certificates at the same time, or when another member
+    /// has the ACME order.
     pub(crate) async fn change(
         &self,
         log: &Log,

@@ -129,7 +129,7 @@ impl KeysOfFleet {
             .context("the keys of the fleet were changed, so do not run this command again. The server of this machine refuses requests until it can write the keys")
     }
 
-    /// Waits until no registered server accepts requests with keys other than those of this machine. A server that has not got these keys yet refuses
+    /// Waits until each registered server uses the keys of this machine, or refuses all requests. A server that has not got these keys yet refuses
     /// all requests after a short time. A warning names such servers.
     ///
     /// # Errors
@@ -154,8 +154,8 @@ impl KeysOfFleet {
     /// servers that do not use the keys.
     fn lacking(&self) -> anyhow::Result<Vec<String>> {
         let digest = digest(&self.keys.read()?.list(), &self.hash_key()?);
-        // For at most the time Δ, a server may use a proof that it requested before the change. A quarter of Δ is added for clocks with different
-        // speeds, and for the time of the call.
+        // A server may use a proof that it requested before the change, for at most the lifetime Δ of a proof (`[fleet] proof_millis`). A quarter of
+        // Δ is added for clocks with different speeds, and for the time of the call.
         let log_now = log(&self.config, self.store)?;
         let delta = wait_for(async { log_now.delta().await })?;
         let (began, most) = (clock::now().tick_millis, (delta + delta / 4).as_millis());

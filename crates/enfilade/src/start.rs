@@ -33,7 +33,9 @@ pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow:
         let why = match (opened, &limits) {
             (Ok(home), Some(limits)) => return Ok((home, limits.clone())),
             (Err(why), _) => why,
-            (Ok(_), None) => bail!("internal error: the server was opened without its limits"),
+            (Ok(_), None) => bail!(
+                "internal error: the data directory was opened before the limits of the server were known"
+            ),
         };
         let most = match others(&why) {
             Some(OpenError::Taken(_)) => WORK_TRIES,

@@ -33,7 +33,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         let (mut told, mut members) = (None, Members(None));
         loop {
             std::thread::park_timeout(EVERY);
-            // If this member has no proof, it takes nothing over.
+            // If this member cannot prove that its facts are current, it takes over no datastore.
             if standby.read(&*source).is_err() || standby.may_serve.is_empty() {
                 continue;
             }

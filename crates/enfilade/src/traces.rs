@@ -81,7 +81,7 @@ impl Exporter {
                 () = self.queue.begun() => {}
                 _ = self.ending.wait_for(|is_ending| *is_ending) => {}
             }
-            // If enough requests for a whole batch wait, the batch is sent at once, without the pause.
+            // If the queue contains enough requests for a whole batch, the batch is sent at once, without the pause.
             let is_ending = self.queue.waiting() < BATCH_MAX && self.pause(GATHER).await;
             let batch = self.queue.take(BATCH_MAX);
             if !batch.is_empty() {

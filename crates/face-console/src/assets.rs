@@ -24,7 +24,7 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
 pub(crate) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("console", "js", "text/javascript; charset=utf-8", include_str!("assets/console.js"))
 });
-/// The script of the pages of links. Only uploads of guests need this script.
+/// The script of the pages that guests open with links. Only uploads of guests need this script.
 pub(crate) static GUEST_SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("guest", "js", "text/javascript; charset=utf-8", include_str!("assets/guest.js"))
 });

@@ -130,7 +130,7 @@ impl Click<'_> {
         Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
     }
 
-    /// Makes a change with a permit, on a thread that may wait.
+    /// Makes a change with a permit, on a thread that is allowed to block.
     pub(crate) async fn change<R: Send + 'static>(
         &self,
         permit: AdminPermit,

@@ -244,7 +244,7 @@ async fn submit(click: &mut Click<'_>, path: &str, body: Received) -> Result<Ans
     }
 }
 
-/// Answers the script of the console. The script sends the token against forged requests in a header, and not in a form.
+/// Answers the script of the console. The script sends the CSRF token in a header, and not in a form.
 async fn of_script(click: Click<'_>, path: &str, body: Received) -> Answer {
     let shown = click.head.headers.get("x-csrf-token").and_then(|token| token.to_str().ok());
     let area = ["files/", "uploads/"].iter().find_map(|area| Some((*area, path.strip_prefix(*area)?)));

@@ -195,7 +195,7 @@ pub(crate) fn outside(status: StatusCode, title: &str, content: &Markup) -> Answ
     answer(status, document(title, Some("sign-in"), &body))
 }
 
-/// The CSS class of the pages of links.
+/// The CSS class of the pages for guests of links.
 const GUEST: &str = "guest";
 
 /// A page of a link, for a guest.

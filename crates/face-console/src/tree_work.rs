@@ -1,4 +1,4 @@
-//! Work on trees: the time limit of the work, and the message about members for which the work failed.
+//! Work on directory trees: the time limit of the work, and the message about files and folders for which the work failed.
 
 use crate::click::{Click, Trouble, said};
 use enfilade_passage::{FailedMember, House};

@@ -56,7 +56,7 @@ pub const ROUTES: [Route; 16] = [
         .says("AuthZEN: the users who may make a request"),
     Route::own("/access/v1/search/resource", authzen::resources)
         .only("POST")
-        .says("AuthZEN: the paths of an application with roles on which a user may make a request"),
+        .says("AuthZEN: an application's paths where a user may make a request (root and paths with roles)"),
     Route::own("/access/v1/search/action", authzen::actions)
         .only("POST")
         .says("AuthZEN: what a user may do on a path"),

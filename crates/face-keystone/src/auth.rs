@@ -298,7 +298,7 @@ fn read(body: &[u8]) -> Result<(Proofs, ScopeRef), ApiError> {
     Ok((proofs, scope(auth.get("scope"))?))
 }
 
-/// The proof of a method. `of_method` returns the object of the method.
+/// The proof for a method of the login. `of_method` returns the JSON object for this method in the request.
 fn proof<'v>(method: &str, of_method: impl Fn() -> Result<&'v Value, ApiError>) -> Result<Proof, ApiError> {
     Ok(match method {
         "password" => {

@@ -225,7 +225,7 @@ impl Call {
     }
 
     /// The error of a call about a record that the caller cannot see: the record does not exist, or the caller is not permitted to see it. The error
-    /// is the same in both cases. `about` has the properties by which the rule judges a record that does not exist. If the rule permits the call, the
+    /// is the same in both cases. The rule uses the properties in `about` in place of the properties of the record. If the rule permits the call, the
     /// error is `missing`. If the rule refuses the call, [`Rule::known_to`] selects the error. With [`KnownTo::Everybody`], the error is `missing`.
     /// With [`KnownTo::Readers`], the error is `missing` if the readers' rule permits the call, or if the id cannot be the id of a record (`is_id` is
     /// false). In all other cases, the error is the refusal.
@@ -408,7 +408,7 @@ impl Asked<'_> {
             V3Call::Ec2 => signatures::ec2(&mut call).await,
             V3Call::S3 => signatures::s3(&mut call).await,
             V3Call::Do(answer) => {
-                // Commits wait for a disk.
+                // A commit waits for the disk, so the call runs on a thread that is allowed to block.
                 let turn = call.visit.share().turn().await;
                 let done = tokio::task::spawn_blocking(move || {
                     let _turn = turn;

@@ -145,7 +145,8 @@ fn parent_id(row: &Project) -> String {
     row.parent.map_or(row.domain.to_keystone(), |parent| parent.to_string())
 }
 
-/// The permit to create a project, the domain of the project, and its parent. The default domain is the domain of the session.
+/// The permit to create a project, the domain of the project, and its parent. If the request contains neither a domain nor a parent, the project gets
+/// the domain that `Call::own_domain` returns for the session.
 fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, Option<ProjectId>), ApiError> {
     let parent = given.text("parent_id")?.flatten();
     let domain = given.text("domain_id")?.flatten();
@@ -224,7 +225,7 @@ pub(super) fn of_user(call: &mut Call) -> Outcome {
     let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     users::existing(call, &user)?;
     let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
-    // As in Keystone, a session of an administrator for a domain gets all projects of a user.
+    // As in Keystone, an administrator gets all projects of a user, even with a session for a domain.
     let only = permit.only_domain().filter(|_| !permit.is_administrators());
     projects.retain(|(_, row)| only.is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);

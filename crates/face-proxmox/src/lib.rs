@@ -194,7 +194,7 @@ async fn answer(faces: &Faces, visit: Visit, request: Request<Received>, mut tra
             let query = head.uri.query().unwrap_or_default().to_owned();
             trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
             let (faces, id) = (faces.clone(), trace.event.id);
-            // Commits wait for the disk, and edits of files wait for locks. So the call runs on a thread that may wait.
+            // A commit waits for the disk, and an edit of a file waits for locks. So the call runs on a thread that is allowed to block.
             let turn = visit.share().turn().await;
             let called = tokio::task::spawn_blocking(move || {
                 let _turn = turn;

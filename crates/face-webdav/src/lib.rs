@@ -207,7 +207,7 @@ impl Call {
     }
 }
 
-/// Ends a request: records its result in the event of the request log, and adds the header `Allow` to a response with the status 405.
+/// Ends a request: writes its result to the request log, and adds the header `Allow` to a response with the status 405.
 fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
     let mut answer = outcome.unwrap_or_else(|failure| {
         trace.failed(&failure);

@@ -329,7 +329,7 @@ fn behind(url: &str, rows: &Rows) -> String {
     }
     if rows.is_cut {
         html.push_str(
-            "<p class=\"empty\">Some entries are not in this list, because there are too many. A mounted datastore does not show more of them. Ask the administrator of this server.</p>",
+            "<p class=\"empty\">Some entries are not in this list, because there are too many. If you mount the datastore, you do not see more entries either. Ask the administrator of this server.</p>",
         );
     }
     html.push_str(

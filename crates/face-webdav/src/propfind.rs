@@ -220,8 +220,8 @@ fn name_of(place: &ResourcePath) -> &str {
     if place.path.is_root() { place.datastore.as_str() } else { place.path.name() }
 }
 
-/// Does the same as [`begin`], for a resource that was already found. If `found` is `None`, the resource is a directory that the user sees only on a
-/// way to shared objects.
+/// Does the same as [`begin`], for a resource that was already found. If `found` is `None`, the user may not see the resource itself. It is shown as
+/// a directory, only because it is on the way to an object that the user may see.
 fn begin_with(
     mut stay: Stay,
     found: Option<Found>,
@@ -467,7 +467,8 @@ fn push_itself(
     let meta = found.map_or(&COLLECTION, |found| found.node.meta());
     let mut more = match found {
         Some(found) => more_of(found, place, stay, Wants::of(form.asked()))?,
-        // The user sees the directory only on a way to shared objects. So nothing is known about the directory, not even whether it exists.
+        // The directory is shown only because it is on the way to an object that the user may see. So nothing is known about the directory, not
+        // even whether it exists.
         None => More { granted: Some(AccessMask::NONE), ..More::default() },
     };
     (more.now, more.principal) = (stay.now().unix_seconds, Some(principal(stay)));

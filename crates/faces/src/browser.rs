@@ -131,7 +131,7 @@ pub fn is_unauthorized(refusal: &Refusal) -> bool {
     status_of(&Failure::Refused(refusal.clone())) == StatusCode::UNAUTHORIZED
 }
 
-/// Changes facts, on a thread that may wait. The author of the change is the user in the event of `trace`.
+/// Changes facts, on a thread that is allowed to block. The author of the change is the user of the request (`trace.event.authid`).
 ///
 /// # Errors
 /// The failure of the change.
@@ -147,8 +147,8 @@ pub async fn change<T: Send + 'static>(
     done.await.unwrap_or_else(|_| Err(RequestError::Worker.into()))
 }
 
-/// The failure for an error of a change. If the error is neither a refusal of door 2 nor an error of the source, the failure is the refusal `Busy` of
-/// door 2.
+/// The failure for an error of a change. A refusal of door 2, and an error of the source of the facts, become a failure with the same reason. Any
+/// other error becomes the refusal `Busy` of door 2.
 pub fn failure_of_change(error: enfilade_admin::Error) -> Failure {
     match error {
         enfilade_admin::Error::Identity(refusal) => refusal.into(),

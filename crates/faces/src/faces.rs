@@ -130,12 +130,12 @@ impl Faces {
         let _ = self.reloads.set(to);
     }
 
-    /// Sets the answers to questions about the served certificates.
+    /// Sets the object that answers questions about the served certificates.
     pub fn set_certificates(&self, certificates: Arc<dyn ServedCertificates>) {
         let _ = self.certificates.set(certificates);
     }
 
-    /// The answers to questions about the served certificates; `None` while the server starts.
+    /// The object that answers questions about the served certificates; `None` while the server starts.
     pub fn certificates(&self) -> Option<&Arc<dyn ServedCertificates>> {
         self.certificates.get()
     }
@@ -217,7 +217,7 @@ impl Faces {
         &self.metrics
     }
 
-    /// The house.
+    /// The house: the state of this running server.
     pub fn house(&self) -> &House {
         &self.house
     }

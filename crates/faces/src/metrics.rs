@@ -50,7 +50,7 @@ macro_rules! metrics {
 metrics! {
     INFO = gauge "enfilade_info" ["version", "store"] "version, and id of the store of facts";
     REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
-    REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refused requests, by the door that refused, the refusal code, and the side at fault: client, operator or source";
+    REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refused requests, by the door that refused, the refusal code, and the fault: client (the client must act), operator (the operator must act), source (the facts or the content cannot be read or written)";
     RESPONSES = counter "enfilade_responses_total" ["method", "status"] "answers by method and class of the status, such as 4xx; none: the client ended the request before the answer";
     DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
@@ -83,8 +83,8 @@ metrics! {
     FLEET_PROOF_AGE = gauge "enfilade_fleet_proof_age_seconds" [] "age of the proof that the facts are current: time since this server asked etcd for the newest change; at the age `fleet.proof_millis` the server refuses requests; absent without a proof, and without a fleet";
     FLEET_BEHIND = gauge "enfilade_fleet_changes_behind" [] "changes of the fleet that this server had not applied when it last asked etcd for the newest change";
     FLEET_REFUSED = counter "enfilade_fleet_refused_total" [] "reads of facts that were refused because this server had no proof that the facts are current";
-    FLEET_ACKNOWLEDGED = counter "enfilade_fleet_acknowledged_total" [] "changes by this server that all members obey";
-    FLEET_ACKNOWLEDGED_TIME = counter "enfilade_fleet_acknowledged_seconds_total" [] "time that the changes by this server took until all members obeyed them";
+    FLEET_ACKNOWLEDGED = counter "enfilade_fleet_acknowledged_total" [] "changes by this server that were acknowledged: no member grants any more what these changes forbid";
+    FLEET_ACKNOWLEDGED_TIME = counter "enfilade_fleet_acknowledged_seconds_total" [] "time from the start of each change by this server to its acknowledgement, for all changes together";
     ACTIVE_OPERATIONS = gauge "enfilade_active_operations" ["datastore", "kind"] "operations active in a datastore";
     LOOKUPS = counter "enfilade_datastore_lookups_total" ["datastore", "kind"] "operations on a datastore, including operations that door 3 refused";
     DATASTORE_REFUSALS = counter "enfilade_datastore_refusals_total" ["datastore", "code"] "refusals by datastore and code";
@@ -210,7 +210,7 @@ pub struct Metrics {
     /// The number of warnings about each datastore.
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     responses: [[AtomicU64; CLASSES.len()]; METHODS.len() + 1],
-    /// The durations of requests, for each pair of a face and a route.
+    /// The durations of requests, for each pair of a face (the code of one protocol) and a route.
     durations: RwLock<BTreeMap<(&'static str, &'static str), Durations>>,
     door_durations: [Durations; TIMED_DOORS.len()],
     bytes_in: AtomicU64,

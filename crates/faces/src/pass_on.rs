@@ -113,8 +113,8 @@ pub(crate) fn member_for<'f>(
 }
 
 impl Elsewhere<'_> {
-    /// Passes a request on to the other member, and the response back to the client. The caller must have set the path in the event of `trace`. This
-    /// function does not copy the path from the URL, because the URL can contain a secret.
+    /// Passes a request on to the other member, and the response back to the client. Before this call, the caller must set the path in `trace.event`.
+    /// This function does not copy the path from the URL, because the URL can contain a secret.
     pub async fn answer(self, connection: Connection, request: Request<Received>, trace: Trace) -> Answer {
         match self.pass(connection, request, trace).await {
             Ok(answer) => answer,

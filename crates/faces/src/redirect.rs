@@ -80,7 +80,7 @@ impl Redirect {
     }
 }
 
-/// The name of the face in log lines about requests to the listener of plain HTTP.
+/// The value of `face` in log lines about requests to the listener of plain HTTP.
 pub const PLAIN_HTTP: &str = "http";
 /// The longest logged path of a request to the listener of plain HTTP, in bytes.
 const PATH_BYTES_MAX: usize = 1_024;

@@ -129,7 +129,7 @@ pub enum RequestError {
     /// The member of the fleet that must answer the request does not answer. Or too many requests already wait: requests of this user, or requests to
     /// this member.
     #[error(
-        "the member of the fleet that must answer the request does not answer, or too many requests of this user or to this member wait: try again"
+        "the member of the fleet that must answer the request does not answer, or too many requests already wait (requests of this user, or requests to this member): try again"
     )]
     NotPassed,
     /// A thread of the server panicked.
@@ -143,10 +143,10 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT01", Fault::Client, "no route has this path", "check the URL: a file's path has no slash at its end"),
     RefusalRow::new("HT02", Fault::Client, "the path is not allowed, or is not in canonical form", "the answer contains the reason; a file has exactly one URL"),
     RefusalRow::new("HT03", Fault::Client, "the path does not support this method", "use another method"),
-    RefusalRow::new("HT04", Fault::Client, "the request target is too long", "limit `uri_bytes`"),
-    RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "limits `header_bytes`, `head_bytes`, `headers`"),
-    RefusalRow::new("HT06", Fault::Client, "the body is too long", "limits `json_bytes`, `xml_bytes`"),
-    RefusalRow::new("HT07", Fault::Client, "the request body ended early, or its framing is malformed", "repeat the request; check a proxy in between"),
+    RefusalRow::new("HT04", Fault::Client, "the request target is too long", "shorten the URL, or raise the limit `uri_bytes`"),
+    RefusalRow::new("HT05", Fault::Client, "a header field is too long, or there are too many", "send fewer or shorter header fields, or raise a limit: `header_bytes`, `head_bytes` or `headers`"),
+    RefusalRow::new("HT06", Fault::Client, "the body is too long", "send a shorter body, or raise a limit: `json_bytes` or `xml_bytes`"),
+    RefusalRow::new("HT07", Fault::Client, "the request body ended early, or its framing is malformed", "repeat the request; if there is a proxy between the client and this server, check it"),
     RefusalRow::new("HT08", Fault::Client, "the XML body is refused", "the answer contains the reason"),
     RefusalRow::new("HT09", Fault::Client, "`Depth: infinity` is not served", "use `Depth: 0` or `1`, or set `deep_listing_entries`"),
     RefusalRow::new("HT10", Fault::Client, "a header cannot be read", "the answer contains the name of the header"),
@@ -164,15 +164,15 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT22", Fault::Client, "the `Host` is refused", "the answer contains the reason"),
     RefusalRow::new("HT23", Fault::Client, "the Transfer-Encoding is not supported", "send `chunked`, or a Content-Length"),
     RefusalRow::new("HT24", Fault::Client, "a header value begins or ends with a space or a tab", "remove spaces and tabs from both ends of the value"),
-    RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "limits `body_seconds`, `upload_bytes_per_second`"),
-    RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer contains the reason; check a proxy in between"),
+    RefusalRow::new("HT25", Fault::Client, "the request body arrived too slowly", "use a faster connection, or change a limit: raise `body_seconds` or lower `upload_bytes_per_second`"),
+    RefusalRow::new("HT26", Fault::Client, "the request is malformed", "the answer contains the reason; if there is a proxy between the client and this server, check it"),
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
     RefusalRow::new("HT30", Fault::Operator, "the proxy's question does not describe the visitor's request, or the proxy is not allowed to ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
     RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
     RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
-    RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or too many requests of the user or to this member wait", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
+    RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or too many requests already wait: requests of the user, or requests to this member", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
 ];
 
 impl<R: Into<Refusal>> From<R> for Failure {

@@ -11,7 +11,7 @@ use enfilade_passage::Visit;
 use hyper::{Method, Request};
 use std::pin::Pin;
 
-/// The route of links. The next segment of the path is the secret of a link.
+/// The route of the links with which users share files and folders. The next segment of the path is the secret of a link.
 pub const LINKS: &str = "/s/";
 
 /// The path of a request, as the log contains it. The path of a link contains a secret, which is left out.
@@ -46,9 +46,9 @@ impl<'f> Reply<'f> {
     }
 }
 
-/// Answers without the identity of the client.
+/// A handler that does not need the identity of the client.
 type Public = fn(&Faces) -> Answer;
-/// Answers an identified client.
+/// A handler that needs the identity of the client.
 type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
 /// A handler that authenticates the client itself (door 2), or needs no identity.
 type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;

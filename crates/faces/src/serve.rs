@@ -134,8 +134,8 @@ impl Router {
         answer
     }
 
-    /// Whether the sender of a request may name its span. A proxy that asks for a decision may not name its span, because a visitor could have set
-    /// the header.
+    /// Whether the server accepts the id of the sender's span in the header `traceparent` of a request. If a proxy asks for a decision, the server
+    /// ignores the header, because a visitor could have set it.
     fn may_name_its_span(&self, connection: &Connection, traces: &TraceQueue) -> bool {
         match self.clients {
             Clients::All => connection.proxies.is_some() && traces.continues_proxies(),

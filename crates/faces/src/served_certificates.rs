@@ -1,4 +1,4 @@
-//! The questions that pages ask about the certificates of the listener. The answers come from the snapshot with which the running process answers
+//! Data about the certificates of the listener, for a page of the console. The data come from the snapshot with which the running process answers
 //! handshakes. Exception: the names are read from the files, and the files can have changed since the snapshot was made.
 
 /// A certificate that the listener can send.

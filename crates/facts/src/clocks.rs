@@ -1,7 +1,7 @@
 //! The present time. This crate reads no clock, so callers pass the time to its functions.
 
-/// The wall clock, the monotonic clock and the state of the mirror, all read at one moment. They are read once for each decision, and passed to every
-/// function that takes part in this decision.
+/// The wall clock, the monotonic clock, and whether the mirrored records are up to date, all read at one moment. They are read once for each
+/// decision, and passed to every function that takes part in this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clocks {
     /// The wall clock, in seconds since the epoch. The wall clock is used for stored times, such as expiry dates and issue times.

@@ -95,8 +95,8 @@ fixed! {
     /// Largest ACL on a file, in bytes.
     pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-    /// Longest key of a record, in bytes: one less than LMDB allows. The key of the record's tally can be one byte longer, because the tally's key
-    /// begins with the number of the table.
+    /// Longest key of a record, in bytes: one less than LMDB allows. The key of a tally (the count and the digest of a group of records) begins with
+    /// the number of the table, so it can be one byte longer.
     pub const KEY_BYTES_MAX: usize = 510;
     /// Largest value of a record, in bytes.
     pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
@@ -153,8 +153,8 @@ fixed! {
     pub const RECOVERY_CODE_DIGITS: usize = 16;
     /// How many passkeys a user can have.
     pub const PASSKEYS_MAX: usize = 10;
-    /// How many answers of one passkey the server remembers at the same time. It remembers an answer until two minutes after the receipt of the
-    /// challenge has expired (`RECEIPT_SECONDS`).
+    /// How many answers of one passkey the server remembers at the same time. The challenge of an answer is computed from a receipt. The server
+    /// remembers the answer until two minutes after this receipt has expired (`RECEIPT_SECONDS`).
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
     /// Longest id of a passkey, in bytes (Web Authentication, level 3, section 7.1: a server refuses longer ids).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
@@ -164,7 +164,7 @@ fixed! {
     pub const PASSKEY_DATA_BYTES_MAX: usize = 4096;
     /// How long a user may take from the beginning of the set-up of a second factor to its first code, in seconds.
     pub const ENROLMENT_SECONDS: i64 = 900;
-    /// Lifetime of a receipt (the proof of some methods of a login), in seconds.
+    /// Lifetime of a receipt, in seconds. A receipt proves that a user presented some methods of a login.
     pub const RECEIPT_SECONDS: i64 = 300;
 
     /// Highest cost of a bcrypt hash. A hash with a higher cost is refused and not computed.

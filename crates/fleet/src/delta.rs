@@ -1,6 +1,6 @@
-//! Δ: how long a proof counts. Δ is the same for all processes of a fleet. So the author of a change knows how long it must wait for a process that
-//! sends no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process registers only if it is configured with this Δ. Another Δ
-//! can be set only while no process is registered.
+//! Δ: how long a proof is valid. A proof shows that the facts of a member are current. Δ is the same for all processes of a fleet. So the author of a
+//! change knows how long it must wait for a process that sends no report (rule 5 of docs/fleet-protocol.md). Δ is stored in etcd, and a process
+//! registers only if it is configured with this Δ. Another Δ can be set only while no process is registered.
 //!
 //! ```text
 //! terms/delta    Δ in milliseconds; absent means 1 s
@@ -12,7 +12,7 @@ use crate::messages::{Compare, KeyValue, Operation};
 use std::time::Duration;
 
 impl Log {
-    /// Returns this log, for a machine that is configured with this Δ.
+    /// Sets the Δ that is configured on this machine, and returns the log.
     #[must_use]
     pub fn with_delta(mut self, delta: Duration) -> Self {
         self.delta = delta;

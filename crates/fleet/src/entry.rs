@@ -70,8 +70,8 @@ pub struct Entry {
     pub id: EntryId,
     /// The number of the first change. The numbers of the other changes follow without gaps.
     pub first: Revision,
-    /// The digest of all records before the first change. If a member has another digest, its records differ from the records of the author, and the
-    /// member must not apply the entry.
+    /// The digest of all records before the first change. A member with another digest must not apply the entry, because its records differ from the
+    /// records of the member that made the entry.
     pub state: u128,
     /// The changes. There is at least one.
     pub changes: Vec<Change>,

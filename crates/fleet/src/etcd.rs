@@ -18,8 +18,8 @@ use tonic_prost::ProstCodec;
 
 /// The time limit for the answer to a call, if etcd runs on only one machine.
 const CALL: Duration = Duration::from_secs(1);
-/// The time limit for the answer to a call, if etcd runs on several machines. With this limit, a member can call two machines in sequence before its
-/// proof ends (after Δ).
+/// The time limit for the answer to a call, if etcd runs on several machines. With this limit, a member can call two machines in sequence while its
+/// proof is valid (for Δ, `delta.rs`). The proof shows that the facts of the member are current.
 const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. If a client tests a connection more often than every 5 s, etcd closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

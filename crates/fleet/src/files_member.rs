@@ -1,4 +1,4 @@
-//! The files member (the member with the edited files that the fleet follows), as the last proof reported it.
+//! The name of the files member: the member with the edited files that the fleet follows. etcd returns the name in each answer that can be a proof.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -14,10 +14,10 @@ const ENTRY_BYTES_MAX: usize = 1 << 20;
 const TRIES: u32 = 5;
 /// How many entries are read at once. If the answer does not come in time, for example over a slow connection, the next attempt reads fewer entries.
 const ENTRIES_AT_ONCE: [i64; 3] = [100, 10, 1];
-/// The maximum number of entries that etcd returns in its answer to a question for a proof.
+/// The maximum number of entries that etcd returns when a process asks for a proof that its facts are current.
 pub(crate) const ENTRIES_OF_PROOF: i64 = 10;
 
-/// How long a proof counts (Δ), if the operator has not set Δ (`delta.rs`).
+/// How long a proof is valid (Δ), if the operator has not set Δ (`delta.rs`).
 pub const DELTA: Duration = Duration::from_secs(1);
 /// The smallest Δ. With a smaller Δ, a member would lose its proof when one machine of etcd stops.
 pub const DELTA_MIN: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub enum LogError {
     },
     /// The log ends before the newest change of the store: etcd was restored from an old backup, or the store was changed without the log.
     #[error(
-        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed alone. This member refuses requests. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
+        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed without the log. This member refuses requests. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     Older {
         /// The last change of the log.
@@ -75,7 +75,7 @@ pub enum LogError {
     NotFollowed,
     /// Another command has changed the files member.
     #[error(
-        "the files member changed while this command ran, so this command moved nothing. Run `enfilade fleet status`; if the files must still move, run the command again"
+        "another command changed the files member at the same time, so this command did not make this machine the files member. Run `enfilade fleet status`: if it does not show `followed` for this machine, and you still want this machine to be the files member, run the command again"
     )]
     FilesMoved,
     /// The invitation was used, or is older than a day.
@@ -93,7 +93,7 @@ pub enum LogError {
         /// The Δ of this machine, in milliseconds.
         own: u64,
     },
-    /// There is already a beat with the id of this process.
+    /// etcd already has a beat (a record that a running process renews) with the id of this process.
     #[error(
         "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
     )]
@@ -250,7 +250,7 @@ pub struct Log {
     store: StoreId,
     /// The name of this machine's member, if this machine is a member.
     member: Option<String>,
-    /// How long a proof counts, as this machine is configured (`delta.rs`).
+    /// The Δ that is configured on this machine (`delta.rs`).
     pub(crate) delta: Duration,
     /// The newest format that this program reads.
     reads: u32,
@@ -262,7 +262,7 @@ impl Log {
         Log { etcd, prefix: prefix.to_owned(), store, member: None, delta: DELTA, reads: FORMAT }
     }
 
-    /// Returns this log, for the machine of the member with this name.
+    /// Sets the name of this machine's member, and returns the log.
     #[must_use]
     pub fn of_member(self, name: &str) -> Self {
         Log { member: Some(name.to_owned()), ..self }
@@ -541,8 +541,8 @@ impl Log {
         }
     }
 
-    /// The event that a change of a key means; `None` for a record that cannot be read. The next question for a proof reads this record, too, and
-    /// returns the error.
+    /// The event that a change of a key means; `None` for a record that cannot be read. When the member next asks etcd for a proof, it also reads
+    /// this record, and gets the error.
     fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
         let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;
         if let Some(id) = rest.strip_prefix(b"applied/") {
@@ -556,7 +556,7 @@ impl Log {
         }
         rest.strip_prefix(b"log/")?;
         let entry = Stored::open(key, &value).ok().filter(|entry| self.entry_key(entry.last()) == key)?;
-        // The member reads an entry with parts later, after its next question for a proof.
+        // The member reads an entry with parts later, after it has asked etcd for the next proof.
         Some(News::Entry(entry.whole()?))
     }
 

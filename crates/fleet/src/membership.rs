@@ -34,7 +34,7 @@ pub struct Member {
 pub struct Running {
     /// The id of the process.
     pub id: String,
-    /// What the process has reported about itself; `None` if the process has no beat.
+    /// What the process has reported about itself; `None` if the process has no beat (a record in etcd that a running process renews).
     pub about: Option<About>,
     /// The last change that the process has applied; `None` if the process has no beat.
     pub applied: Option<Revision>,
@@ -183,8 +183,9 @@ impl Log {
         Ok(found.first().and_then(KeyValue::name))
     }
 
-    /// Makes the member `name` the files member instead of `before`. `None` means no member. To move the files to another member, the caller first
-    /// sets `None`, then waits until all earlier proofs have ended (Δ and a tenth of Δ, [`Log::delta`]), and then sets the other member.
+    /// Makes the member `name` the files member instead of `before`. `None` means no member. To make another member the files member, the caller
+    /// first sets `None`, then waits for Δ and a tenth of Δ ([`Log::delta`]), and then sets the other member. After the wait, no earlier proof is
+    /// valid any more.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no member `name`, [`LogError::FilesMoved`] if `before` is not the files member, or when etcd does not

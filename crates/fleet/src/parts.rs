@@ -146,8 +146,8 @@ impl Log {
         Ok(Entry { id, first, state, changes })
     }
 
-    /// Deletes parts to which no entry of the log refers, and which no author is writing. These are the parts of deleted entries, and the parts of
-    /// authors that ended before they added the entry.
+    /// Deletes parts to which no entry of the log refers, and which no process is writing. These are the parts of deleted entries, and the parts of
+    /// processes that ended before they added their entry.
     ///
     /// # Errors
     /// When etcd does not answer.

@@ -117,7 +117,7 @@ pub(crate) struct Silent {
     pub(crate) incarnation: Vec<u8>,
 }
 
-/// The answer of etcd to a question for a proof. All fields are from the same moment.
+/// The answer of etcd when a process asks for a proof that its facts are current. All fields are from the same moment.
 pub(crate) struct Proof {
     pub(crate) head: Head,
     /// The next entries of the log that the process has to apply.

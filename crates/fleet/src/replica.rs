@@ -39,10 +39,10 @@ pub enum ReplicaError {
     Log(#[from] LogError),
     /// The store of this member has other records than the store of the member that made the change.
     #[error(
-        "the records of this member differ from those of the other members, and this was found before change {change}. This member refuses requests. Read docs/fleet.md, \"What can go wrong\", before you delete its data directory"
+        "the records of this member differ from those of the other members, and differed already before change {change}. This member refuses requests. Read docs/fleet.md, \"What can go wrong\", before you delete its data directory"
     )]
     Differs {
-        /// The difference was found before the change with this number.
+        /// The records differed already before the change with this number.
         change: Revision,
     },
     /// The store of this member refused a change of the log.
@@ -178,9 +178,9 @@ impl Replica {
         apart(move || apply(&*store, &entries, last)).await?
     }
 
-    /// Makes a change. The change gets the same number on all members. `known` is the end of the log that the server knows from a proof that still
-    /// counts. If `known` is given, the log need not be read first. If another member has added an entry in the meantime, etcd refuses the change.
-    /// Then this function applies the newer changes and tries again.
+    /// Makes a change. The change gets the same number on all members. `known` is the newest end of the log that the server knows; `None` if the
+    /// server has no valid proof. If `known` is given, the log need not be read first. If another member has added an entry in the meantime, etcd
+    /// refuses the change. Then this function applies the newer changes and tries again.
     pub(crate) async fn commit(&self, change: &Change, known: Option<Head>) -> Result<Made, CommitError> {
         let mut encoded = None;
         let made = self.commit_encoded(change, &mut encoded, known).await;

@@ -123,7 +123,7 @@ impl Server {
         Ok(Server { store, orders, state, clock, number, reports, direct, thread })
     }
 
-    /// From now on, reports directly to these processes only. The list can contain this process. The caller's runtime sends the reports.
+    /// After this call, this process reports directly to these processes only, on the caller's runtime. The list can contain this process.
     pub fn report_to(&self, peers: Vec<(String, Reach)>, connect: &Connect) {
         let numbered = peers.into_iter().filter_map(|(id, reach)| Some((number_of(&id)?, reach)));
         self.direct.keep(numbered.filter(|(number, _)| *number != self.number).collect(), connect);
@@ -135,8 +135,8 @@ impl Server {
         direct::receive(connection, heard).await;
     }
 
-    /// The time of the proof, in milliseconds of the member's clock: at this time, the member asked for the head up to which it has applied the log.
-    /// The member has every change that was committed before this time. 0 before the first proof, and after this process has ended its registration.
+    /// The time of the proof, in milliseconds of the member's clock. At this time, the member asked for the head; it has applied the log up to this
+    /// head, so it has every change committed before this time. 0 before the first proof, and after this process has ended its registration.
     pub fn proven(&self) -> u64 {
         self.state.proven.load(Ordering::Acquire)
     }
@@ -147,8 +147,8 @@ impl Server {
         self.state.is_current(self.clock)
     }
 
-    /// Waits until the member has a proof from a question that begins after this call. Such a proof does not depend on the clock of this machine.
-    /// Requests that wait at the same time share one question.
+    /// Asks etcd again for a proof, and waits until the member has it. A proof that the member asked for after the start of this call does not depend
+    /// on the clock of this machine. Requests that wait at the same time share one question to etcd.
     ///
     /// # Errors
     /// When there is no such proof within Δ.
@@ -164,13 +164,13 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The milliseconds since the last proof that reported that a process of the fleet follows the edited files; `None` if no proof reported this.
+    /// The milliseconds since the last question to which etcd answered that a process follows the edited files; `None` if there was none.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
     }
 
-    /// Calls `tell` with the name of the files member: now, and whenever a proof reports another files member, before this proof counts.
+    /// Calls `tell` with the name of the files member now, and each time that etcd names another one, before this answer of etcd becomes a proof.
     pub fn on_files_member(&self, tell: TellFiles) {
         self.state.files.on_change(tell);
     }
@@ -387,7 +387,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reports the last applied change to all connected processes. If an author is not connected, also writes the report to etcd.
+    /// Reports the last applied change to all connected processes. If a process in `authors` is not connected, also writes the report to etcd.
     async fn tell(&mut self, authors: &[u64]) -> Result<(), ReplicaError> {
         self.direct.tell(self.replica.applied());
         let is_not_told = |author: &u64| *author != self.process.number && !self.direct.reaches(*author);

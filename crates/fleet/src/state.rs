@@ -19,12 +19,12 @@ pub type BootClock = fn() -> u64;
 /// The data that the thread of a server reports about the copy of the facts, and the requests of the server to the thread.
 #[derive(Default)]
 pub(crate) struct State {
-    /// How long a proof counts (Δ), in milliseconds.
+    /// How long a proof is valid (Δ), in milliseconds.
     pub(crate) delta: u64,
     /// The time of the proof, in milliseconds of the [`BootClock`]: at this time, the member asked for the newest head of the log. Since then, the
     /// member has applied the log up to this head. The value is 0 before the first proof, and after this process has ended its registration.
     pub(crate) proven: AtomicU64,
-    /// The number of questions for the end of the log that have begun.
+    /// How many times the member has begun to ask etcd for the end of the log.
     pub(crate) questions: AtomicU64,
     /// The number of the last question that resulted in a proof.
     pub(crate) proved: watch::Sender<u64>,
@@ -32,8 +32,8 @@ pub(crate) struct State {
     pub(crate) wanted: Notify,
     /// The newest known end of the log.
     pub(crate) head: Mutex<Option<Head>>,
-    /// The time of the last proof that reported that a process follows the edited files, in milliseconds of the [`BootClock`]; 0 if no proof reported
-    /// this.
+    /// The time at which this process asked the last question to which etcd answered that a process follows the edited files, in milliseconds of the
+    /// [`BootClock`]; 0 if etcd has never answered this.
     pub(crate) files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     pub(crate) follows_files: AtomicBool,

@@ -1,7 +1,7 @@
 //! Locks users after too many failed logins, and reports successful logins to the code that makes users inactive. A user who does not log in for too
 //! long becomes inactive. Locking and inactivity are off unless they are configured.
 //!
-//! Failures are counted in memory, under the id of the user. So failures on every face and with every spelling of the name count for the same user.
+//! Failures are counted in memory, under the id of the user. So failures in all protocols and with all spellings of the name count for the same user.
 //! Only failures of existing users are counted. The lock itself is a fact. So every server obeys the lock from the next request on, and a restart
 //! does not end the lock.
 
@@ -39,7 +39,7 @@ impl Accounts {
         Accounts { failures_max, lock, logins, failures, failing }
     }
 
-    /// Whether users are locked at all.
+    /// Whether the server locks users after too many failed logins.
     pub(crate) fn counts(&self) -> bool {
         self.failures_max != 0
     }

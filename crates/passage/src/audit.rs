@@ -15,7 +15,7 @@ pub struct Event {
     pub proxy_id: Word,
     /// The client's address.
     pub peer: String,
-    /// The face that answered the request.
+    /// The face (the code of one protocol) that answered the request.
     pub face: &'static str,
     /// The path of the route in the table of routes.
     pub route: &'static str,

@@ -62,7 +62,7 @@ pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 /// facts, so the creator of a [`House`] passes this function.
 pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
-/// The parts of a house.
+/// The parts of a [`House`], the state of a running server.
 pub struct Parts {
     /// The source of the facts.
     pub source: Arc<dyn Source>,
@@ -147,8 +147,8 @@ impl House {
         &self.parts.place
     }
 
-    /// Builds a house. Until [`House::set_mounts`] is called, the house has no mount points. Until [`House::set_keys`] is called, every session's
-    /// token is refused.
+    /// Makes a [`House`] from its parts. Until [`House::set_mounts`] is called, the house has no mount points. Until [`House::set_keys`] is called,
+    /// every session's token is refused.
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), SessionState::default());
         let mut seed = MemoSeed([0; 16]);

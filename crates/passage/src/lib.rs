@@ -53,7 +53,7 @@ mod administer;
 mod audit;
 mod refuse;
 
-// These types of the doors are re-exported for the faces, because no face may depend on the crate of a door.
+// These types of the doors are re-exported for the faces (the code of the protocols), because no face may depend on the crate of a door.
 pub use enfilade_access::{
     About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, ApplicationAsk, KnownTo, Lending, Lends,
     Method, MethodClass, NodeKind, ObjectId, Other, POLICY, Party, Refusal as AccessRefusal, Rule,

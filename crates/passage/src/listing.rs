@@ -71,7 +71,7 @@ pub struct Listing {
 enum Members {
     /// All visible entries of the directory.
     All(Box<AllMembers>),
-    /// Only names on ways, because no role makes the directory visible.
+    /// Only names on the way to objects on which the visitor has a role, because no role makes the directory visible.
     OnWays(WayMembers),
 }
 

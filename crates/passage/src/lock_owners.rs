@@ -44,7 +44,7 @@ impl Stay {
         counts
     }
 
-    /// Refuses if a lock counts; otherwise ends the lock.
+    /// Refuses if a lock counts (its owner may still change the locked resource); otherwise ends the lock.
     ///
     /// # Errors
     /// [`Content::Locked`] if the lock counts. An error if the locks cannot be written.

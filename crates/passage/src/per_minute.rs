@@ -53,7 +53,7 @@ impl PerMinute {
         }
     }
 
-    /// Decreases the count by the request that was counted at the time `then`, if the window of that time has not ended.
+    /// Takes back a request that was counted at the time `then`: subtracts 1 from its count. If the window of that time has ended, does nothing.
     pub(crate) fn take_back(&self, what: Counted, then: Clocks) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_present = counted.0 == then.tick_millis / WINDOW;

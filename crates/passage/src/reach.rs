@@ -1,6 +1,6 @@
-//! The part of a walk inside a datastore: opening a target, and the questions to door 4 that several verbs ask. If the datastore checks traverse,
-//! door 4 judges every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this code. Door 4
-//! grants a permit to a request. An explanation, a review and the check of a lock's owner get only an answer from door 4.
+//! The part of a walk inside a datastore: opening a target, and the questions to door 4 that several verbs ask. If the option `check-traverse` of the
+//! datastore is on, door 4 judges every directory above the target. A request, an explanation, a review and the check of a lock's owner all use this
+//! code. Door 4 grants a permit to a request. An explanation, a review and the check of a lock's owner get only an answer from door 4.
 
 use crate::house::House;
 use crate::refuse::Refusal;

@@ -15,7 +15,8 @@ pub enum Stands {
     Source,
 }
 
-/// A refusal of one of the doors 2 to 5. The enum is exhaustive: if a face has no status for a new variant, the face does not compile.
+/// A refusal of one of the doors 2 to 5. The enum is exhaustive: if a variant is added, a `match` that lists all variants does not compile until it
+/// handles the new variant.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
     /// A refusal of door 2.
@@ -55,7 +56,7 @@ impl Refusal {
         tables.into_iter().flatten().find(|row| row.code == code)
     }
 
-    /// Records in the refusal which object the refusal is about. A refusal that already records an object stays unchanged.
+    /// Adds to the refusal the object that the refusal is about. A refusal that already has such an object stays unchanged.
     #[must_use]
     pub fn about(self, stands: Stands) -> Self {
         match self {

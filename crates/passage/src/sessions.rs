@@ -34,7 +34,7 @@ impl std::fmt::Debug for IssuedToken {
 pub(crate) enum Purpose {
     /// A session's token.
     Token,
-    /// A receipt: the client must present further methods.
+    /// A receipt: the client must use further authentication methods before it gets a session.
     Receipt,
 }
 
@@ -66,7 +66,7 @@ impl House {
     }
 
     /// Issues a session for an OAuth consumer that signed the request with an access token. The session belongs to the user who delegated roles to
-    /// the consumer. The consumer may present a receipt, which proves methods of this user.
+    /// the consumer. The consumer may also present a receipt: it proves that this user has already used some authentication methods.
     ///
     /// # Errors
     /// The refusal of door 2.

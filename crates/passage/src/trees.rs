@@ -159,8 +159,8 @@ impl Stay {
 
     /// The check of [`Stay::unmoved`] as a function. Door 5 calls it right after an object got its name, in the same turn. Shortly before the object
     /// got its name, another process may have started to remove the directory without seeing the new name. In that case the request must not be
-    /// acknowledged. The check must run in the turn: after the turn, a later request could move the directory, and the check would fail although this
-    /// request succeeded.
+    /// acknowledged. The check must run before the end of this turn. After the turn, another request could move the directory, and the check would
+    /// fail although this request succeeded.
     pub(crate) fn still_there(
         &self,
         path: &StorePath,

@@ -375,8 +375,8 @@ impl Uploading {
         self.finish_if(|_| Ok(()))
     }
 
-    /// Like [`Uploading::finish`], but `still` checks a condition of the request. `still` is called in the turn in which the file becomes visible,
-    /// and the locks are checked in the same turn.
+    /// Like [`Uploading::finish`], but `still` checks a condition of the request. This function calls `still`, checks the locks, and makes the file
+    /// visible, all in one turn (see `trees.rs`).
     ///
     /// # Errors
     /// The errors of [`Uploading::finish`], and the refusal that `still` returns.

@@ -60,9 +60,9 @@ impl House {
     }
 
     /// Makes the `Visit` of an admitted client. If the credential is not a session, also ends the delays of the client's name and reports the login.
-    /// If an API token was used, also records its use, and requests that a slow hash of the token is replaced by a fast hash. Logins and uses are
-    /// reported only at the first use of the verdict in each minute. For a session that was not issued for an API token there is nothing to record,
-    /// so the clock is not read.
+    /// If an API token was used, also records its use, and asks for the replacement of a slow hash of the token by a fast hash. Many requests can use
+    /// the same verdict of door 2: in each minute, only the first of these requests reports the login or the use of the token. For a session that was
+    /// not issued for an API token there is nothing to record, so the clock is not read.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let (is_session, token) = (identity.session().is_some(), identity.token());
         if !is_session || token.is_some() {
@@ -266,7 +266,7 @@ pub struct Stay {
     pub(crate) fill: Fill,
     /// The condition of the request ([`Stay::only_if`]).
     pub(crate) still: Option<Still>,
-    /// The locks that were checked. For each lock, whether the lock counts.
+    /// The locks that were checked. For each lock, whether the lock still has an effect (see `lock_owners.rs`).
     pub(crate) counted: Counted,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
@@ -381,8 +381,9 @@ impl Inside for Stay {
 /// A condition of a request. The condition is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Remembers which locks count (see `lock_owners.rs`). All members of a locked tree have the same lock, so a listing of the tree judges this lock
-/// only once. The results are used only for one response. The results are forgotten when the facts change, and after a second.
+/// Remembers for each checked lock whether the lock still has an effect (see `lock_owners.rs`). All members of a locked tree have the same lock, so a
+/// listing of the tree judges this lock only once. The results are used only for one response. The results are forgotten when the facts change, and
+/// after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

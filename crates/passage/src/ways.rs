@@ -1,6 +1,7 @@
 //! The way to a shared folder. A visitor can have a role on a folder although no role makes the directories above the folder visible. Clients go from
 //! the root of the datastore through these directories to the folder. So these directories are shown nevertheless. A listing of such a directory
-//! contains only the next names on ways to objects on which the visitor has a role. The listing does not open the directory itself.
+//! contains only the members that are objects on which the visitor has a role, or lead to such objects. The listing does not open the directory
+//! itself.
 
 use crate::entry::Entry;
 use crate::refuse::Refusal;
@@ -148,7 +149,8 @@ impl WayMembers {
     }
 }
 
-/// The next names on ways from a directory, with the objects to which each name leads.
+/// The names of the members of a directory that are objects on which the visitor has a role, or lead to such objects. Each name has the list of the
+/// objects to which it leads.
 fn by_name<'w>(directory: &StorePath, ways: &'w Ways) -> BTreeMap<&'w str, Vec<&'w StorePath>> {
     let depth = directory.names().count();
     let mut names: BTreeMap<&str, Vec<&StorePath>> = BTreeMap::new();

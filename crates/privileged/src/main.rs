@@ -49,7 +49,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         None => passed()?,
     };
     serve(&socket, options.user, &options.ports)
-        .map_err(|why| format!("the socket cannot be used any more: {why}"))
+        .map_err(|why| format!("the helper cannot accept connections on its socket any more: {why}"))
 }
 
 fn read(arguments: &[String]) -> Result<Options, String> {

@@ -32,7 +32,7 @@ pub enum BackupError {
         /// The error of the system.
         why: io::Error,
     },
-    /// A file was changed after it was measured and before it was copied.
+    /// A file was created, changed or removed while the backup was made.
     #[error("`{0}` was changed while the backup was made: run the backup again")]
     Changed(PathBuf),
     /// The name of a file cannot be stored in the manifest.

@@ -130,7 +130,7 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
 }
 
 /// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, the search is skipped. In
-/// this case, if a group has lost its records, another group has lost its tally, and [`check_table`] has already reported that other group.
+/// this case, for each group without records there is another group without a tally. [`check_table`] has already reported the groups without a tally.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,

@@ -180,7 +180,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     // The deletion of a missing record changes nothing, so it creates no revision.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
-    // A put of the value that the record already has creates a revision, because the record gets this new revision.
+    // A put creates a revision even if the record already has this value, because the record gets the new revision.
     let second = put(source, 1, "first");
     assert!(first.revision < second.revision && source.at() == second);
 }

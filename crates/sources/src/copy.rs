@@ -195,7 +195,7 @@ struct Line {
     row: Value,
 }
 
-/// In dumps of format 5 and older, the key of a name contained the name, and the record was the id.
+/// Converts a line of the table of names. In dumps of format 5 and older, `key` contains the name, and `row` is only the id.
 fn name_of_5(mut line: Line) -> Line {
     let name = line.key.as_object_mut().and_then(|key| key.remove("name"));
     line.row = json!({ "id": line.row, "name": name });

@@ -67,7 +67,7 @@ pub(crate) fn within<R>(store: Store, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Installs the handler, once for all stores.
+/// Installs the handler for all stores. A second call has no effect.
 pub(crate) fn end_with_a_message() {
     BEFORE.get_or_init(|| SIGNALS.map(install));
 }

@@ -325,7 +325,7 @@ mod tests {
         assert!(mark.exists());
     }
 
-    /// The writer of the second change was killed before it raised the mark.
+    /// The writer of the second change was killed before it raised the high-water mark.
     #[test]
     fn the_mark_is_raised_to_a_change_that_nobody_acknowledged() {
         let scratch = Scratch::new();
@@ -546,7 +546,7 @@ mod tests {
         assert!(why.contains("belong to another store than the one that was in this directory"), "{why}");
     }
 
-    /// A restore was killed between its commit and the new mark.
+    /// A restore was killed after its commit, and before it wrote the new high-water mark.
     #[test]
     fn a_store_under_an_announced_id_is_accepted_and_has_a_mark_of_its_own() {
         let scratch = Scratch::new();

@@ -16,14 +16,14 @@ use std::sync::atomic::AtomicU64;
 /// The greatest number of processes that can run at the same time.
 pub const PROCESSES_MAX: usize = 64;
 
-/// The words of this process.
+/// The numbers that this process publishes, each in a word of 8 bytes.
 pub struct OwnWords {
     mapping: Mapping,
     /// The lock on this file shows that the process is running.
     _locked: File,
 }
 
-/// The words of a running process.
+/// The numbers that a running process publishes, each in a word of 8 bytes.
 #[derive(Debug)]
 pub struct TheirWords {
     file: File,

@@ -1,5 +1,5 @@
-//! Checks the pages of an LMDB file before LMDB maps it. LMDB uses the page numbers and offsets in a page without a check. If one of these numbers or
-//! offsets is damaged, LMDB may read outside the map, which ends the process.
+//! Checks the pages of an LMDB file before LMDB maps it. LMDB does not check the page numbers and offsets in a page before it uses them. If one of
+//! these numbers or offsets is damaged, LMDB may read outside the map, which ends the process.
 //!
 //! A file passes this check if each page has the expected kind and belongs to only one tree, and if each node is inside its page. The content of
 //! records is not checked here, because the records have checksums and tallies.

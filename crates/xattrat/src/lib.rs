@@ -73,7 +73,7 @@ mod tests {
         std::fs::remove_dir_all(&place).unwrap();
         if before == Err(Some(libc::ENOSYS)) || !set {
             return println!(
-                "not asserted: this kernel has no getxattrat, or this file system no attributes"
+                "not asserted: this kernel has no getxattrat, or this file system has no attributes"
             );
         }
         let whole = Ok(b"twelve bytes".to_vec());

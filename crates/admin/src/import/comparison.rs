@@ -105,8 +105,8 @@ fn passwords(view: &View<'_>, copy: &ProxmoxFiles, terms: ProxmoxTerms) -> Resul
 }
 
 /// Roles that give more rights in the copy. In `acl.cfg`, the roles on a path replace the roles that propagate to this path from above. So the roles
-/// on a path can differ even if both files have the same entry for the path, or if neither file has an entry for it. Therefore the roles that count
-/// on each path are compared, not the entries.
+/// on a path can differ even if both files have the same entry for the path, or if neither file has an entry for it. Therefore this function compares
+/// the roles that are in effect on each path, and not the entries.
 fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     let places: BTreeSet<&(RolePath, Ugid)> = here.entries.keys().chain(copy.entries.keys()).collect();
     let differs = |(path, ugid): &(RolePath, Ugid), is_below: bool| {
@@ -126,9 +126,9 @@ fn roles(here: &AclCfg, copy: &AclCfg) -> Vec<String> {
     places.into_iter().filter_map(|place| differs(place, false).or_else(|| differs(place, true))).collect()
 }
 
-/// The roles that count on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Roles that do not
-/// propagate count only on their own path. If the path itself has roles that count, these roles decide. Otherwise the nearest path above it with such
-/// roles decides. If NoAccess is among the roles that decide, only NoAccess counts.
+/// The roles that are in effect on a path; or, if `is_below` is set, on the paths below this path that have no roles of their own. Roles that do not
+/// propagate are in effect only on their own path. If the path itself has roles that are in effect, these roles decide. Otherwise the nearest path
+/// above it with such roles decides. If NoAccess is among the roles that decide, only NoAccess is in effect.
 fn counting(acl: &AclCfg, path: &RolePath, ugid: &Ugid, is_below: bool) -> BTreeSet<Role> {
     let mut found = BTreeSet::new();
     for node in path.nodes() {

@@ -58,7 +58,7 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// For a change that removes or replaces an EC2 key: adds to the change that all sessions of the key end.
+/// Makes a change that removes or replaces an EC2 key also end all sessions of the key.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }

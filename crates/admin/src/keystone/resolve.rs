@@ -38,7 +38,8 @@ pub enum CredentialRef {
 
 impl ResourceRef {
     /// The word for the name or id that the client sent. Failed logins are counted under this word, and the log contains this word. If the client
-    /// sent names, the word is the word of the authid with these names ([`Authid::to_word`]). So every kind of login has the same word for a user.
+    /// sent names, the word is the text form ([`Authid::to_word`]) of the authid with these names. So every kind of login has the same word for a
+    /// user.
     pub fn word(&self) -> Word {
         self.word_with(None)
     }
@@ -55,7 +56,7 @@ impl ResourceRef {
 }
 
 impl CredentialRef {
-    /// The word for what the client sent, as for [`ResourceRef::word`].
+    /// The word for the id or the names that the client sent, as in [`ResourceRef::word`].
     pub fn word(&self) -> Word {
         match self {
             CredentialRef::Id(id) => word_of_id(id),

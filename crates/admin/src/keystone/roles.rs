@@ -34,8 +34,8 @@ impl StoredResource for NamedRole {
             && self.name == NEVER_IMPLIED
             && before.name != NEVER_IMPLIED
         {
-            // A change that makes another role imply this role also claims this role. So if such a change and this change of the name are made at
-            // the same time, they conflict.
+            // If a change makes another role imply this role, the change also claims this role. So if such a change and this change of the name are
+            // made at the same time, they conflict.
             claim(at.view, at.change, at.id, before)?;
             let roles = at.view.list::<NamedRole>(&[])?;
             if let Some((_, prior)) = roles.iter().find(|(_, row)| row.implies.contains(at.id)) {
@@ -54,8 +54,8 @@ impl StoredResource for NamedRole {
 
     /// The role grants nothing from this change on; its assignments are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
-        // A change that makes another role imply this role also claims this role. So if such a change and this deletion are made at the same time,
-        // they conflict.
+        // If a change makes another role imply this role, the change also claims this role. So if such a change and this deletion are made at the
+        // same time, they conflict.
         claim(view, change, id, self)?;
         change.remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));

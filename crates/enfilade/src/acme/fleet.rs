@@ -1,5 +1,5 @@
-//! Orders in a fleet. The order of a certificate is a record with a lease in etcd. Only the member that has the order may obtain the certificate from
-//! the authority. All members answer the challenges, and all members get the certificate.
+//! Certificate orders (ACME) in a fleet. The order of a certificate is a record with a lease in etcd. Only the member that has the order may obtain
+//! the certificate from the authority. All members answer the challenges, and all members get the certificate.
 
 use super::challenge::Challenge;
 use super::{Record, bundle};
@@ -22,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const STORE_MAX: Duration = Duration::from_secs(60);
 /// An upper limit for the wait after a failure, in seconds. The limit is the longest wait plus a reserve.
 const WAIT_MAX: i64 = 7 * 3600;
-/// If another member obtained the certificate for other names or from another authority, this member orders no certificate until this many seconds
-/// after that. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings would order
-/// certificates again and again.
+/// Another member may obtain the certificate for other names or from another authority. After that, this member waits for this number of seconds
+/// before it orders a certificate. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings
+/// would order certificates again and again.
 const OTHER_SECONDS: i64 = 24 * 3600;
 
 /// What this member needs to order the certificate with the file name `name` for its fleet.

@@ -34,8 +34,8 @@ impl Parts {
         for file in FileName::ALL {
             parts.file(data, &files.path(file), file.as_str(), "the edited files")?;
         }
-        // Files of Proxmox that this server does not follow. They are in the backup so that a restored server, too, warns that it does not check the
-        // second factors in these files.
+        // Files of Proxmox from which this server mirrors no records. They are in the backup so that a restored server, too, warns that it does not
+        // check the second factors in these files.
         for name in [SHADOW, DOMAINS, SECOND_FACTORS] {
             let from = files.directory().join(name);
             match parts.file(data, &from, name, "the edited files") {

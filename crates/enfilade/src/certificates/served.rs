@@ -396,9 +396,13 @@ impl Served {
             });
         }
         if ending.len() > TOLD_MAX {
-            let more = output::counted(ending.len() - TOLD_MAX, "more expires", "more expire");
+            let more = output::counted(
+                ending.len() - TOLD_MAX,
+                "more certificate expires",
+                "more certificates expire",
+            );
             output::note(&format!(
-                "warning: and {more} soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
+                "warning: {more} soon, or expired already; see `enfilade certs list --expiring {SOON_DAYS}d`"
             ));
         }
     }

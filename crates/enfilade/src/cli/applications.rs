@@ -171,7 +171,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLine {
     pub(crate) text: String,
-    /// The question about the request. It is an error if the request is refused before any door is asked.
+    /// The question about the request. The value is `Err` if the request is refused before any door is asked.
     pub(crate) ask: Result<ApplicationAsk, RequestError>,
 }
 
@@ -239,8 +239,8 @@ pub(crate) struct Integrate {
     /// The application [default: the only application]
     #[arg(long)]
     pub(crate) application: Option<ApplicationName>,
-    /// The address of the application behind the proxy: an IP address and a port [default: 127.0.0.1:8080; nginx serves the files of an application
-    /// with `--datastore` itself]
+    /// The address of the application behind the proxy: an IP address and a port [default: 127.0.0.1:8080; nginx needs no address for an application
+    /// with `--datastore`, because nginx itself serves the files]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) upstream: Option<SocketAddr>,
     /// The address on which the proxy listens: an IP address and a port; `[::]:443` for IPv6
@@ -271,8 +271,8 @@ pub(crate) struct Integrate {
     /// Pass on `Authorization` and `X-Auth-Token` to the application, which can then act as the user
     #[arg(long)]
     pub(crate) pass_credentials: bool,
-    /// Let the proxy on this machine ask: write `[decisions] listen` and `users` into the configuration file, and add the user of the proxy to the
-    /// group that may enter the directory of the socket. Afterwards restart the server and the proxy
+    /// Allow the proxy on this machine to ask this server for decisions: write `[decisions] listen` and `users` into the configuration file, and add
+    /// the user of the proxy to the group that may enter the directory of the socket. Afterwards restart the server and the proxy
     #[arg(long)]
     pub(crate) enable: bool,
     /// The Unix socket on which the server listens for the proxy, if the configuration file names none [default: /run/enfilade/decisions.sock]

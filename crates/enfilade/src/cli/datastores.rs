@@ -72,8 +72,8 @@ pub(crate) enum Datastore {
         /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
-        /// Let this member of the fleet serve the datastore, which must be in maintenance mode offline; `none` means the files member. Further members take
-        /// the datastore over, in this order, if the members before them have no server for 10 s
+        /// Let this member of the fleet serve the datastore. The maintenance mode of the datastore must be `offline`. The value `none` means the
+        /// files member. Further members take the datastore over, in this order, if the members before them have no server for 10 s
         #[arg(long, value_name = "MEMBER,…")]
         home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
@@ -84,7 +84,7 @@ pub(crate) enum Datastore {
     Maintenance {
         /// The datastore
         name: DatastoreName,
-        /// read-only, offline, unmount, s3-refresh or delete; none opens the datastore again
+        /// read-only, offline, unmount, s3-refresh or delete; the value `none` opens the datastore again
         #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
         mode: String,
         /// A message for refused clients; an empty value removes it [default: the message of the present mode]

@@ -26,8 +26,8 @@ pub(crate) enum Fleet {
     /// Raise the format of the fleet to the newest format of this version; update all members first. This cannot be undone: older programs cannot
     /// open the data directories afterwards
     Upgrade,
-    /// Let the fleet follow the edited files of this machine, and serve its datastores; the files must have the same content as the files that the
-    /// fleet follows now
+    /// Make this machine the files member: the fleet follows the edited files of this machine, and this machine serves the datastores without a home.
+    /// The files must have the same content as the files that the fleet follows now
     FollowFiles,
     /// Take this machine out of the fleet; stop the server first. The last member keeps its facts and works alone
     Leave,

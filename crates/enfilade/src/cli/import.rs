@@ -19,7 +19,7 @@ pub(crate) enum Import {
         /// users get no password
         #[arg(long)]
         without_second_factor: bool,
-        /// Declare that an earlier import was from the same source, so that users, tokens and datastores on this server are identical with those of
+        /// Declare that an earlier import was from the same source. Then users, tokens and datastores on this server count as identical with those of
         /// the same name in the source. Users without a password on this server get their password from the source, and new roles and tokens are
         /// imported. Without this option, this happens only for records with the same hash of a password or secret on this server and in the source
         #[arg(long)]
@@ -36,8 +36,8 @@ pub(crate) enum Import {
         /// A dump of Keystone's database (mysqldump, or sqlite3 .dump), from which the hashes of passwords and the secrets are imported
         #[arg(long, value_name = "FILE")]
         passwords: Option<PathBuf>,
-        /// Leave out each domain, role, project or service if another record of this server already has its name. Also leave out every assignment that
-        /// needs one of the records that were left out
+        /// Leave out each domain, role, project or service if another record of this server already has its name. Also leave out every assignment
+        /// that needs one of the records that were left out
         #[arg(long)]
         leave_out_taken: bool,
         /// Also import records, passwords and secrets of an earlier import that were deleted, removed or revoked on this server after that import.

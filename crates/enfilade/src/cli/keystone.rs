@@ -29,10 +29,12 @@ pub(crate) struct Bootstrap {
     /// https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// The URL of the identity service for other services [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
+    /// The URL of the identity service for other services [default: the internal URL of an earlier bootstrap, if it was not the same as the public
+    /// URL of that bootstrap; else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
-    /// The URL of the identity service for administrators [default: the URL of an earlier bootstrap if it was not the public URL, else the public URL]
+    /// The URL of the identity service for administrators [default: the admin URL of an earlier bootstrap, if it was not the same as the public URL
+    /// of that bootstrap; else the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }

@@ -21,8 +21,8 @@ pub(crate) struct Setup {
     /// The name of the user's API token
     #[arg(long, value_name = "NAME", default_value = "setup")]
     pub(crate) token: TokenName,
-    /// Write the certificate that clients have to trust into this file, which every user can read [default: enfilade.crt in the current directory, if
-    /// only another user can read the certificate in the data directory]
+    /// The file into which the command writes the certificate that clients have to trust. Every user can read this file [default: enfilade.crt in the
+    /// current directory if the data directory belongs to another user; otherwise the command writes no file]
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
     /// Ask nothing: use the defaults, and start the service

@@ -78,8 +78,8 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = seconds)]
         grace: i64,
     },
-    /// Mark a token, or all tokens. The next use of a marked token replaces its slow hash with a fast hash, if Enfilade, Proxmox or Keystone
-    /// generated the secret
+    /// Mark a token, or all tokens, for an upgrade of the hash. The next use of a marked token replaces its slow hash with a fast hash, if Enfilade,
+    /// Proxmox or Keystone generated the secret
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]

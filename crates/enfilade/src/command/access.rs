@@ -120,7 +120,7 @@ impl Found {
     /// Says on which connections a way to log in works, if it works only on some connections.
     fn only_where(&self, way: &Way) -> Option<String> {
         (way.kind == WayKind::ClientCertificate).then(|| match self.nobody_asks {
-            true => format!("{}, but no line asks for client certificates", client_certificates::ONLY_WHERE),
+            true => format!("{}, but there is no such line", client_certificates::ONLY_WHERE),
             false => format!("{}{}", client_certificates::ONLY_WHERE, client_certificates::AND_ACCEPTS),
         })
     }

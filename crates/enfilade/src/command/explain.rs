@@ -29,7 +29,10 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
         return applications::run(home, &arguments.authid, request, json);
     }
     let Explain { authid, path, right, project, .. } = arguments;
-    let datastore = arguments.datastore.as_ref().context("name a datastore, or a request with --url")?;
+    let datastore = arguments
+        .datastore
+        .as_ref()
+        .context("the command needs the name of a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
     // The confinement limits which directories the running servers can open. The servers refuse all other datastores. So the command uses the same

@@ -22,7 +22,7 @@ pub(super) use join::join;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The pause between two checks while a command waits until proofs have ended.
+/// The pause between two checks while a command waits until earlier proofs of members have expired.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub(super) fn run(installation: &Installation, command: Fleet, json: bool) -> anyhow::Result<()> {
@@ -157,7 +157,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
 fn format_of(head: Head) -> String {
     match head.format < FORMAT {
         true => format!(
-            "the fleet has format {}; when all servers can read format {FORMAT} (READS), run `enfilade fleet upgrade`",
+            "the fleet has format {}; when all servers can read format {FORMAT} (column READS), run `enfilade fleet upgrade`",
             head.format
         ),
         false => format!("the fleet has format {}", head.format),
@@ -292,8 +292,8 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let is_here = before.as_deref() == Some(here);
     if !is_here {
         wait_for(async { of_release.move_files(before.as_deref(), None).await })?;
-        // Now no member commits changes of edited files. But it is possible that the member `before` serves the datastores until its last proof has
-        // ended.
+        // Now no member commits changes of edited files. But the earlier files member (`before`) may serve the datastores until its last proof has
+        // expired.
         let (began, wait) = (clock::now().tick_millis, (delta + delta / 10).as_millis());
         while u128::from(clock::now().tick_millis.saturating_sub(began)) < wait {
             std::thread::park_timeout(LOOK);

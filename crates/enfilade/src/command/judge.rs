@@ -1,5 +1,5 @@
 //! Judges which sessions and credentials a server accepts at this moment. The list of issued sessions contains only the newest sessions, about
-//! 260,000. So every number of sessions is a lower bound.
+//! 260,000. So each number of sessions that a command shows is only a lower bound.
 
 use crate::clock;
 use crate::home::{Home, seed};

@@ -491,7 +491,7 @@ fn numbers<'w>(ways: impl Iterator<Item = &'w Way>, sessions: usize) -> Map<Stri
     kinds.chain([("sessions_at_least".to_owned(), json!(sessions))]).collect()
 }
 
-/// For each kind of way in, the number of ways in, such as `the password` or `4 API tokens`.
+/// The number of credentials or trusts of each kind, such as `the password` or `4 API tokens`.
 fn parts<'w>(ways: impl Iterator<Item = &'w Way>) -> Vec<String> {
     let ways: Vec<WayKind> = ways.map(|way| way.kind).collect();
     let count = |kind| ways.iter().filter(|other| **other == kind).count();

@@ -204,7 +204,7 @@ fn list_on_paths(source: &dyn Source, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The reason why a role that an API token has on a path grants only some of its rights, or none. `None` if the role has full effect. Also `None` for
+/// The reason why the role of an API token on a path grants only some of its rights, or none. `None` if the role has full effect. Also `None` for
 /// users and groups.
 fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> anyhow::Result<Option<String>> {
     let Target::Token(owner, _) = who else { return Ok(None) };

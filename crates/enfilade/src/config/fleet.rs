@@ -130,7 +130,7 @@ impl Value for MemberAddress {
     }
 }
 
-/// The lifetime of a proof, in milliseconds.
+/// The lifetime of a proof that a member's facts are current, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub(crate) struct ProofMillis(pub(crate) u64);

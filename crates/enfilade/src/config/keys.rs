@@ -114,7 +114,7 @@ keys! {
         listen: Addresses = Addresses::local(8443), Restart;
         /// The address or Unix socket for HTTP without TLS, behind a proxy. A Unix socket needs `unix` in `[http] trusted_proxies`.
         plain_listen: Option<PlainAddresses>, "off", Restart;
-        /// The address for plain HTTP. Clients at this address are redirected to HTTPS.
+        /// The address for plain HTTP. Clients that connect to this address are redirected to HTTPS.
         http_listen: Option<Addresses>, "off", Restart;
         /// The directory of the ACME challenge files (HTTP-01) that `http_listen` serves: `.well-known/acme-challenge` in certbot's webroot.
         acme_challenges: Option<PathBuf>, "off", Restart;
@@ -127,8 +127,8 @@ keys! {
         acme_contact: Option<MailAddress>, "none", Restart;
         /// A PEM file with the CA certificates that verify the authority's TLS certificate.
         acme_roots: Option<PathBuf>, "the CA certificates of the system", Restart;
-        /// Load balancers that are trusted to send a PROXY v2 header, separated by commas. A load balancer in this list must send the header on every
-        /// connection.
+        /// A list of load balancers, separated by commas. The server trusts the PROXY v2 header of these load balancers. A load balancer in this list
+        /// must send the header on every connection.
         proxy_from: Networks, "none", Restart;
         /// The value of the header `Strict-Transport-Security`, which the server sends with every response over TLS.
         hsts: Option<TransportSecurity>, "not sent", Restart;
@@ -153,7 +153,8 @@ keys! {
     }
     /// Proxies in front of the server.
     http: Http, "proxies.md" {
-        /// Proxies that are trusted to report the client in `Forwarded` or `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`, separated by commas.
+        /// A list of proxies, separated by commas. The server trusts these proxies to report the client in `Forwarded` or `X-Forwarded-For`,
+        /// `-Proto`, `-Host` and `-Port`.
         trusted_proxies: Trusted, "none", Restart;
     }
     /// Logins, tokens and their keys.
@@ -177,8 +178,8 @@ keys! {
         rotate_every: Option<Duration>, "never", Restart;
         /// The lifetime of a session, in seconds.
         token_seconds: AtMost<{ TOKEN_SECONDS_MAX as u64 }> = AtMost::of(SessionTerms::default().token_seconds), Restart;
-        /// The number of seconds after the expiry of a session during which the server still answers a service, such as Nova, that asks about the
-        /// session with `allow_expired`.
+        /// A service, such as Nova, can ask about an expired session with `allow_expired`. The server answers such questions for this number of
+        /// seconds after the expiry.
         expired_seconds: i64 = SessionTerms::default().expired_seconds, Restart;
         /// Passcodes of this many earlier time steps are still accepted (Keystone's `[totp] included_previous_windows`). A time step has 30 seconds.
         totp_previous_windows: AtMost<10> = AtMost::of(1), Restart;
@@ -280,7 +281,7 @@ keys! {
         name: Option<MemberName>, "this machine is not a member of a fleet", Restart;
         /// The prefix of the keys in etcd. Each fleet needs a different prefix.
         prefix: LogPrefix, Restart;
-        /// For this number of milliseconds after the last proof that its facts were current, this machine serves requests. If a member does not
+        /// This machine serves requests only for this number of milliseconds after the last proof that its facts were current. If a member does not
         /// answer, each change takes this long. Set the same value on every member. Stop the servers of all members before you change the value.
         proof_millis: ProofMillis, Restart;
         /// Whether the server asks etcd before each request whether the facts are current. Then a virtual machine that was paused never decides by

@@ -25,9 +25,9 @@ pub(super) struct Splicing {
     sending: Option<JoinHandle<io::Result<(usize, bool)>>>,
 }
 
-/// How fast a client reads pipes.
+/// How fast a client reads the content of pipes.
 enum Pace {
-    /// No pipe has been sent yet.
+    /// No content of a pipe has been sent yet.
     Unknown,
     /// The client has been fast so far. The descriptor is a duplicate of the socket, for the thread.
     Fast(Arc<OwnedFd>),

@@ -21,7 +21,8 @@ const REMOTE_PARENT: u32 = 0x300;
 /// The flag of a span that belongs to an exported trace (W3C Trace Context §3.2.2.5).
 const SAMPLED: u32 = 1;
 
-/// The body of a request with the spans of these requests. `member` is the name of this machine in its fleet, or empty.
+/// The body of a request to the collector, with the spans of the client requests in `ended`. `member` is the name of this machine in its fleet, or
+/// empty.
 pub(super) fn body(ended: &[RequestSpans], member: &str) -> Bytes {
     let spans: Vec<Span<'_>> = ended.iter().flat_map(spans).collect();
     let resource = [

@@ -96,7 +96,7 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
     let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
     prove_password(click, present.as_bytes()).await?;
     let user = click.visit.principal().user;
-    // Each set-up that begins changes the facts. So the number of set-ups in a minute is limited.
+    // The start of each set-up changes the facts. So the number of set-ups in a minute is limited.
     click.faces.house().count_code(&user)?;
     let (permit, faces) = (permit(click)?, click.faces.clone());
     let begun = click
@@ -172,7 +172,7 @@ fn picture(text: &str) -> Option<Markup> {
     }
     let size = code.size() + 2 * BORDER;
     Some(html! {
-        svg.qr viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code of the address for the app"
+        svg.qr viewBox={ "0 0 " (size) " " (size) } role="img" aria-label="QR code with the secret for the authenticator app"
             shape-rendering="crispEdges" {
             rect width=(size) height=(size) fill="#fff" {}
             path d=(path) fill="#000" {}

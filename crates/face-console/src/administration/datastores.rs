@@ -54,7 +54,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
     let content = html! {
         div.head { div { h1 { "Datastores" } p { "Usage, maintenance, and what runs in them now." } } }
         @if rows.is_empty() {
-            div.card { (empty(Icon::Store, "No datastore", &html! { "You may see the state of no datastore." })) }
+            div.card { (empty(Icon::Store, "No datastore", &html! { "This page has no datastore with a state that you may see." })) }
         }
         @for row in &rows { (card(click, row)) }
         @if let Some(next) = next {

@@ -81,7 +81,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             what: "Password hashes",
             is_good: gate.turned_away == 0,
             says: format!(
-                "{} computed, {} requests turned away since the start",
+                "since the start, {} were computed, and {} requests were refused (the queue was full, the wait was too long, or the computation failed)",
                 gate.computed, gate.turned_away
             ),
         },
@@ -97,7 +97,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             what: "Names of files",
             is_good: not_shown == 0,
             says: match not_shown {
-                0 => "every name that was read can be shown".to_owned(),
+                0 => "every name that was read can be part of a URL".to_owned(),
                 some => {
                     format!("files with names that cannot be in a URL were left out of listings ({some} times since the start); `enfilade doctor` shows an example: rename these files")
                 }

@@ -33,8 +33,8 @@ pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
 /// # Errors
 /// The refusal of a door.
 pub(crate) async fn open(visit: &Visit, place: &Place) -> Result<(Turn, Listing), Failure> {
-    // The directory of the archive is in memory, like the names on a directory page. So an archive counts as a directory page. The number of
-    // directory pages that one user can get at the same time is limited.
+    // The central directory of the zip archive is in memory, like the names on the page of a folder. So an archive counts as one page of a folder.
+    // The number of such pages that one user can get at the same time is limited.
     let turn = visit.share().page().await;
     let (visit, at) = (visit.clone(), place.clone());
     let listing = blocking_failure(visit.share(), move || {

@@ -1,5 +1,5 @@
-//! The frame of the pages of links, and their headers. The headers forbid search engines to list the pages, and caches to store them. With the
-//! headers, no request tells another server the URL of a page.
+//! The common parts of the pages for guests of links, and the headers of these pages. The headers forbid search engines to list the pages, and caches
+//! to store them. With the headers, no request tells another server the URL of a page.
 
 use crate::page;
 use enfilade_faces::{Aim, Answer, Body, Failure, RequestError, Trace, failed, status_of};
@@ -17,7 +17,7 @@ pub(super) fn guarded(answer: Answer) -> Answer {
     answer
 }
 
-/// A page of a link.
+/// A page for a guest of a link.
 pub(super) fn page(title: &str, content: &Markup) -> Answer {
     guarded(page::guest(StatusCode::OK, title, content))
 }

@@ -197,7 +197,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &resource!(batch RegisteredLimit, "registered_limit", "registered_limits"),
         &[
             // This row is before the row of `/limits/{limit_id}`, because the first row that matches is used.
-            session("GET", "/limits/model", V3Call::Do(unified_limits::model), "get_limit_model", "Show how limits of domains bind limits of projects"),
+            session("GET", "/limits/model", V3Call::Do(unified_limits::model), "get_limit_model", "Show how limits of domains restrict limits of projects"),
         ],
         &resource!(batch Limit, "limit", "limits"),
         &resource!(Policy, "policy", "policies"),
@@ -217,11 +217,11 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &resource!(under "/OS-EP-FILTER", EndpointGroup, "endpoint_group", "endpoint_groups"),
         &[
             session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/endpoints", V3Call::Do(endpoint_filters::endpoints_in_group), "list_endpoints_associated_with_endpoint_group", "List endpoints of a group"),
-            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects", V3Call::Do(endpoint_filters::projects_of_group), "list_projects_associated_with_endpoint_group", "List projects whose catalog contains a group"),
-            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::show_group), "get_endpoint_group_in_project", "Check whether the catalog of a project contains a group"),
+            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects", V3Call::Do(endpoint_filters::projects_of_group), "list_projects_associated_with_endpoint_group", "List projects with a group of endpoints in their catalog"),
+            session("GET", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::show_group), "get_endpoint_group_in_project", "Check whether the catalog of a project contains a group of endpoints"),
             session("PUT", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::add_group), "add_endpoint_group_to_project", "Add group of endpoints to the catalog of a project"),
             session("DELETE", "/OS-EP-FILTER/endpoint_groups/{endpoint_group_id}/projects/{project_id}", V3Call::Do(endpoint_filters::remove_group), "remove_endpoint_group_from_project", "Remove group of endpoints from the catalog of a project"),
-            session("GET", "/OS-EP-FILTER/endpoints/{endpoint_id}/projects", V3Call::Do(endpoint_filters::projects_of_endpoint), "list_projects_for_endpoint", "List projects whose catalog contains an endpoint"),
+            session("GET", "/OS-EP-FILTER/endpoints/{endpoint_id}/projects", V3Call::Do(endpoint_filters::projects_of_endpoint), "list_projects_for_endpoint", "List projects with an endpoint in their catalog"),
             session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoint_groups", V3Call::Do(endpoint_filters::groups_for_project), "list_endpoint_groups_for_project", "List groups of endpoints in the catalog of a project"),
             session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoints", V3Call::Do(endpoint_filters::endpoints_for_project), "list_endpoints_for_project", "List endpoints that the filters of a project select"),
             session("GET", "/OS-EP-FILTER/projects/{project_id}/endpoints/{endpoint_id}", V3Call::Do(endpoint_filters::check_endpoint), "check_endpoint_in_project", "Check whether the catalog of a project contains an endpoint"),

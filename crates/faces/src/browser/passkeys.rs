@@ -28,7 +28,8 @@ pub fn octets(pairs: &[(String, String)], name: &str) -> Vec<u8> {
     parameter(pairs, name).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).unwrap_or_default()
 }
 
-/// The passkeys for pages of this origin that the user of a receipt has; `None` if there are none. Only a person who knows the password has a receipt.
+/// The passkeys of a user for pages of this origin; `None` if there are none. The user is the user of the receipt. Only a person who knows the
+/// password has a receipt.
 pub async fn offered_passkeys(faces: &Faces, receipt: &str, origin: Option<&str>) -> Option<OfferedPasskeys> {
     let host = origin.and_then(host_of_origin)?.to_owned();
     let token = Secret::new(receipt.as_bytes())?;

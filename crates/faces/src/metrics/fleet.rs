@@ -14,9 +14,9 @@ pub struct FleetState {
     pub behind: u64,
     /// The number of reads of facts that were refused because there was no proof.
     pub refused: u64,
-    /// The number of changes that this server made and that all members obey.
+    /// The number of changes by this server that were acknowledged: no member grants any more what these changes forbid.
     pub acknowledged: u64,
-    /// The total time that these changes took until all members obeyed them, in milliseconds.
+    /// The time from the start of each of these changes to its acknowledgement, for all changes together, in milliseconds.
     pub acknowledged_millis: u64,
 }
 

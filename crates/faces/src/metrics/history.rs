@@ -17,7 +17,7 @@ pub struct Minute {
     pub unix_seconds: i64,
     /// The number of ended requests, including those that the client ended before the answer.
     pub requests: u64,
-    /// The number of requests that a door or a face refused.
+    /// The number of requests that a door or a face (the code of a protocol) refused.
     pub refused: u64,
     /// The number of answers with a status of 500 or more.
     pub failed: u64,

@@ -172,9 +172,9 @@ limits! {
     /// Longest lifetime of a link.
     link_seconds = 31 * 24 * HOUR, 60, 366 * 24 * HOUR, "seconds", "the link is refused; its maker has to choose an earlier end";
     /// Log lines about refused requests without a valid credential, for all clients together. Log lines about failed logins have a separate limit
-    /// with the same number. Metrics and delays also count the requests that are not logged.
+    /// with the same number. A request that is not logged still counts in the metrics, and a failed login that is not logged still causes delays.
     refusals_logged_per_second = 200, 1, MANY, "lines per second", "the line is left out; `lost_before` in the next line is the number of lines that were left out";
-    /// Time for running requests after SIGTERM.
+    /// Longest time that the server waits after SIGTERM for the end of requests in progress.
     drain_seconds = 30, 0, HOUR, "seconds", "connections are closed";
 }
 

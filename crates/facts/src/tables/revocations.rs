@@ -64,9 +64,9 @@ impl Revoked {
     }
 
     /// Whether a mark on the subject ends all sessions of the subject, with any issue times. This is true for a token, a chain, a trust,
-    /// an OAuth consumer and an OAuth access token. No later session can belong to such a subject. Exception: sessions that are issued for a new
-    /// secret of an EC2 key have the chain of the key, so for these sessions, door 2 compares the issue time with the last second that the mark on
-    /// the chain covers.
+    /// an OAuth consumer and an OAuth access token. No later session can belong to such a subject. Exception: all sessions of an EC2 key have the
+    /// same audit chain, also after the key gets a new secret. So for a session of an EC2 key, door 2 compares the issue time with the last second
+    /// that the mark on the chain covers.
     pub fn is_timeless(&self) -> bool {
         use Revoked::{AccessToken, Chain, Consumer, Token, Trust};
         matches!(self, Token(_) | Chain(_) | Trust(_) | Consumer(_) | AccessToken(_))
@@ -152,7 +152,8 @@ impl Key for Revoked {
 }
 
 /// A revocation ends all sessions of a subject that were issued up to a given second. The record also contains the time until which the record itself
-/// is needed. Only the commit of a [`Change`](crate::Change) creates a revocation ([`Change::end`]), so no other code can choose the second.
+/// is needed. Only the commit of a [`Change`](crate::Change) creates a revocation ([`Change::end`]), so no other code can choose the last
+/// second that the revocation covers.
 ///
 /// Three records of this table end no session ([`Revoked::is_mark`]). In these three records, the fields have other meanings. `facts/src/horizon.rs`
 /// reads and writes these records:

@@ -44,9 +44,9 @@ pub enum Role {
     TapeOperator = 17,
     /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeReader = 18,
-    /// Requests to an application that only read.
+    /// Read requests to an application.
     ApplicationReader = 19,
-    /// Requests to an application that read or change something.
+    /// Read requests and write requests to an application.
     ApplicationUser = 20,
     /// Every request to an application, also to its paths for administrators.
     ApplicationAdmin = 21,

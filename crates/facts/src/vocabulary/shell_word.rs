@@ -1,4 +1,4 @@
-//! Names in commands for an operator to copy.
+//! How a name is written in a shell command that an operator can copy from a message.
 
 /// A name or path as one word of a shell, with quotes only if the shell needs them. Zsh replaces a word that begins with `=`, so `=` is quoted.
 pub fn shell_word(name: &str) -> String {

@@ -1,5 +1,5 @@
 //! DELETE of a tree, member by member. The right to delete a member is judged when the tree walk meets the member. The locks and the conditions of
-//! the request are checked in the turn in which the member is deleted.
+//! the request are checked later, in the same turn as the deletion of the member (see `trees.rs`).
 
 use super::{FailedMember, is_hidden, is_within};
 use crate::reach::Inside as _;

@@ -230,8 +230,8 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Gathers with almost no memory for changed records. Before each view, `each` further changes are made, one by one, until `all` changes were
-    /// made. A change puts or deletes one of 50 domains.
+    /// Gathers with almost no memory for changed records. Before each view, the test makes further changes, one by one. Their number is the argument
+    /// `each`, but the total number of changes is at most the argument `all`. A change puts or deletes one of 50 domains.
     fn gather(each: u32, all: u32) -> Result<(Memory, Vec<Pair>), CopyError> {
         let memory = Memory::new(StoreId(1));
         let next = Cell::new(0);

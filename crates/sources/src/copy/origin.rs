@@ -46,7 +46,7 @@ impl Origin {
         let identity = view.get::<Identity>(&IdentityKey)?;
         let format = identity.map_or(FORMAT, |identity| identity.format & !REPLICA);
         let head = view.head()?;
-        // A copy of a store of format 2 has the fields that versions of the program for format 2 write and read.
+        // A copy of a store of format 2 has the fields that older versions of the program (the versions with format 2) write and read.
         let (format, revision, change) = match format {
             2 => (FORMAT_OF_2, head.commit, Some(head.revision.0)),
             format => (format, head.revision.0, None),

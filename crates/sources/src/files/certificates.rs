@@ -291,8 +291,8 @@ pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     Ok(identity)
 }
 
-/// Combines two identities into one. If one of the two changes, the result changes, too. Each time in the result is the later one of the two given
-/// times.
+/// Combines two identities into one. If one of the two changes, the result changes, too. The result has the later of the two modification times, and
+/// the later of the two change times.
 fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
     let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
     let [its_inode, its_size, its_modified, its_changed] = other;

@@ -24,8 +24,8 @@ pub fn of_host(directory: &Path, host: &str) -> Option<Vec<u8>> {
     is_host.then(|| read(directory, host)).flatten()
 }
 
-/// Reads a file of the directory. A symbolic link is not followed. Otherwise, users who may write into the directory of a web server could read other
-/// files of this server through a link.
+/// Reads a file of the directory. A symbolic link is not followed. Otherwise, a user who may write into the directory of a web server could make a
+/// link in it, and read through this link other files that Enfilade can read.
 fn read(directory: &Path, name: &str) -> Option<Vec<u8>> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(directory.join(name)).ok()?;

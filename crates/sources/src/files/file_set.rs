@@ -28,7 +28,7 @@ pub struct FileSet {
     followed: Followed,
 }
 
-/// Returns the reason why the files of this machine are not followed now; `None` if they are followed.
+/// Returns the reason why changes of the files of this machine are not copied into the facts now; `None` if they are copied.
 pub type WhyNotFollowed = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A function that returns a reason if the files of this machine are not followed. If there is no function, the files are always followed.
@@ -65,7 +65,7 @@ impl FileSet {
         FileSet { group, ..self }
     }
 
-    /// Sets the stale limit, in seconds.
+    /// Sets the stale limit, in seconds: how long the last good facts stay valid while their part of a file cannot be read.
     #[must_use]
     pub fn with_stale_limit(self, stale_limit: i64) -> Self {
         FileSet { stale_limit, ..self }
@@ -78,7 +78,7 @@ impl FileSet {
         FileSet { followed: Followed(why), ..self }
     }
 
-    /// Whether this machine follows its files.
+    /// Whether changes of the files of this machine are copied into the facts now.
     pub fn is_followed(&self) -> bool {
         self.followed.why_not().is_none()
     }

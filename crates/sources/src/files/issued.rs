@@ -42,7 +42,7 @@ pub enum IssuedFor {
 /// The application credential, trust or OAuth access token for which the session was issued, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedBy {
-    /// None of these: the session was issued to the user in person, or for an EC2 key that the user created in person.
+    /// None of these: the user logged in without a lent credential, or used an EC2 key that was created without a lent credential.
     Nothing,
     /// An application credential.
     Credential([u8; 16]),

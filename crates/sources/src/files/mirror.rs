@@ -47,7 +47,7 @@ pub struct Outcome {
     pub committed: Option<At>,
     /// The number of records that were added to the facts.
     pub added: usize,
-    /// The number of records that were changed, including records that were marked because their part of a file cannot be read.
+    /// The number of records that were changed. This includes records that got a `FileFault` because their part of a file cannot be read.
     pub changed: usize,
     /// The number of records that were removed.
     pub removed: usize,
@@ -87,7 +87,7 @@ pub struct Mirror {
     seed: MemoSeed,
     /// For each file that this process compared: a time, in seconds since the epoch. It is the earliest time at which some of the last good facts are
     /// older than the stale limit. These are the last good facts of all files that were compared in the same look. If the file has problems, the
-    /// first look at or after this time reads the file again. A file with problems is also read if it has no entry in this map.
+    /// first look that is made at this time or later reads the file again. A file with problems is also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.

@@ -20,7 +20,7 @@ const WHO: usize = 1;
 const WHEN: usize = 2;
 const SINCE: usize = 3;
 
-/// The time without a look, in milliseconds, after which another process can become the leader.
+/// If the leader has made no look for this number of milliseconds, another process can become the leader.
 const SILENCE_MILLIS: u64 = 3_000;
 
 /// A time in the file may be later than the current time of the caller, by at most this number of milliseconds. A small difference is possible
@@ -64,10 +64,11 @@ impl MirrorLeader {
         is_mine
     }
 
-    /// Records a look. The arguments are the start time and the end time of the look, in milliseconds since the machine started.
+    /// Writes the start time of a completed look into the file, unless the file contains the later start time of another look. The arguments are the
+    /// start time and the end time of the look, in milliseconds since the machine started.
     pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
         let when = self.words.word(WHEN);
-        // A time that is later than now is from before the last start of the machine.
+        // The times are counted from the start of the machine. If the time in the file is later than now, it was written before the last start.
         let newer = |before: u64| {
             let is_newer = before < began_tick_millis || ended_tick_millis + LATE_MILLIS < before;
             is_newer.then_some(began_tick_millis)

@@ -4,7 +4,7 @@
 //! LMDB writes new pages behind the end of the file. The reserve is disk space that is allocated there in advance (`FALLOC_FL_KEEP_SIZE` of
 //! fallocate(2)); the length and the content of the file stay the same. A change that gives rights and would use the reserve is refused if no new
 //! reserve can be allocated. A change that only takes rights away may use half of the reserve if a user requested the change, and the whole reserve
-//! if an administrator requested the change. A change that follows an edited file may use the whole reserve (`bounds.rs`).
+//! if an administrator requested the change. A change that copies an edit of a file into the facts may use the whole reserve (`bounds.rs`).
 //!
 //! If the file system cannot allocate space in advance, there is no reserve. btrfs and ZFS write each changed page to a new place, so the reserve is
 //! of little use on these file systems.
@@ -190,8 +190,8 @@ impl<'r> DiskSpace<'r> {
         DiskSpace { reserve, page_bytes, file_bytes, bound: None }
     }
 
-    /// Adds a change. After this change, the file has at most the length `file_bytes`. Returns an error if the reserve that the change must leave was
-    /// already missing before the transaction, and cannot be made.
+    /// Adds a change. After this change, the file has at most the length `file_bytes`. The change may have to leave a part of the reserve
+    /// (`bounds.rs`). Returns an error if this part was already missing before the transaction, and cannot be allocated.
     pub(super) fn take(
         &mut self,
         file_bytes: u64,
@@ -219,8 +219,8 @@ impl<'r> DiskSpace<'r> {
         self.keep_after(file_bytes, used_bytes().map_err(unavailable)?, bound)
     }
 
-    /// Returns an error if the reserve that this bound demands would be missing after a transaction, and cannot be made. After the transaction, the
-    /// file has at most the length `file_bytes`, and `used_bytes` of it are in use.
+    /// The transaction must leave the part of the reserve that `bound` names. Returns an error if this part would be missing after the transaction,
+    /// and cannot be allocated. After the transaction, the file has at most the length `file_bytes`, and `used_bytes` of it are in use.
     pub(super) fn keep_after(
         &self,
         file_bytes: u64,

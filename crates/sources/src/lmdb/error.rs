@@ -27,7 +27,7 @@ pub enum OpenError {
     },
     /// A process ended because LMDB read or wrote damaged pages.
     #[error(
-        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of the store (the file `faulted` in this directory shows the time). Run `enfilade facts check`. If the check finds no damage, the facts can be opened again; otherwise restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
+        "facts in `{0}` are refused: an enfilade process ended when it read or wrote damaged pages of the store (the file `faulted` in this directory was made at that time). Run `enfilade facts check`. If the check finds no damage, the facts can be opened again; otherwise restore a backup of the facts with `enfilade facts restore FILE --set-aside` (an older backup also needs --accept-rollback), or a backup of the whole server with `enfilade restore FILE --force`"
     )]
     Faulted(PathBuf),
     /// Another process uses the store exclusively.

@@ -81,8 +81,8 @@ impl HighWater {
         self.words.show(&self.path, &next.words)
     }
 
-    /// Stores in memory the newest revision that a view of this process had. From now on, [`HighWater::newest`] returns no older revision, even if
-    /// the file is damaged or replaced.
+    /// Keeps in the field `seen` the newest revision that a view of this process had. From now on, [`HighWater::newest`] returns no older revision,
+    /// even if the file is damaged or replaced.
     pub(super) fn saw(&self, revision: Revision) {
         if self.seen.load(Ordering::Relaxed) < revision.0 {
             self.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -104,8 +104,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Stores the id that the store will have after the current restore. A store with the announced id is accepted, too. The announcement is needed
-    /// if the process of the restore ends after the commit and before the call of [`HighWater::begin`].
+    /// Writes into the file the id that the store will have after the current restore. A store with the announced id is accepted, too. The
+    /// announcement is needed if the process of the restore ends after the commit and before the call of [`HighWater::begin`].
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);

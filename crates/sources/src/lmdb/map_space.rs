@@ -262,7 +262,8 @@ mod tests {
             Err(CommitError::Full { .. })
         ));
         assert!(lmdb.has_room_for(Requester::Administrator, Effect::Takes, 0).is_ok());
-        // A command that would give rights by editing a file is refused before it edits the file. A change that follows an edited file is committed.
+        // A command that would give rights by editing a file is refused before it edits the file. A change that copies an edit of a file into the
+        // facts is committed.
         let gives = lmdb.has_room_for(Requester::Administrator, Effect::Gives, 0);
         assert!(matches!(gives, Err(CommitError::Full { kept_for, .. }) if kept_for == GIVING.rest));
         let domain = Domain::new("x1".parse().unwrap());

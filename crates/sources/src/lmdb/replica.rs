@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(stored_format(&alone), FORMAT);
     }
 
-    /// A program that adds a table can be a member of a fleet before the format of the fleet is raised.
+    /// A member of a fleet can run a newer version of the program, which has a further table, before the format of the fleet is raised.
     #[test]
     fn a_replica_of_an_older_format_gets_the_tables_that_it_lacks() {
         let scratch = Scratch::new();

@@ -1,8 +1,8 @@
 //! Rewrites every record of a store in one transaction, for restores and upgrades.
 //!
-//! LMDB keeps at most 32,767 changed pages of a transaction in memory (128 MiB, with the build feature `mdb_idl_logn_14`). It writes further pages to
-//! free pages of the file, which no reader sees before the commit. Tallies are computed afterwards from the written records. So records can be added
-//! in any order, and need not be kept in memory.
+//! LMDB keeps at most 32,767 changed pages of a transaction in memory (128 MiB, with the build feature `mdb_idl_logn_14`). LMDB writes further
+//! changed pages into unused pages of the file. No reader sees these pages before the commit. Tallies are computed afterwards from the written
+//! records. So records can be added in any order, and need not be kept in memory.
 
 use super::error::unwritten;
 use super::tables::{self, Records, Tables};

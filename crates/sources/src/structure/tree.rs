@@ -169,7 +169,7 @@ impl<'f> Trees<'f> {
                 first,
                 match count {
                     1 => "does not exist or is a meta page, but another page refers to it",
-                    _ => "begins the rest of a large value that ends after the last page",
+                    _ => "is the second page of a large value, but the value ends after the last page",
                 },
             );
         }

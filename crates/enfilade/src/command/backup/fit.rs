@@ -56,7 +56,7 @@ pub(super) fn check(
     Ok(steps)
 }
 
-/// The steps for files that people edit and that are not in the backup, although the facts have records from these files.
+/// The steps that the operator must take for edited files that are not in the backup, although the facts have records from these files.
 fn incomplete(data: &Path, config: &Config, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let files = home::file_set(data, config);
     let step = |file| {
@@ -85,7 +85,8 @@ fn token_key(new: &Path, lmdb: &Lmdb) -> anyhow::Result<()> {
     )
 }
 
-/// The step for a part of the installation that was not at its usual place in the data directory. A restore writes every part to its usual place.
+/// The step that the operator must take for a part of the installation that was not at its usual place in the data directory. A restore writes every
+/// part to its usual place.
 fn moved(data: &Path, part: &str, path: &Path) -> String {
     let (data, path) = (data.display(), path.display());
     match part {
@@ -115,8 +116,8 @@ fn fernet(new: &Path) -> Option<String> {
     }
 }
 
-/// The steps for certificates that cannot be served. The checks are the same as in `enfilade certs check`, but they do not use the directory of
-/// issuers.
+/// The steps that the operator must take for certificates that cannot be served. The checks are the same as in `enfilade certs check`, but they do
+/// not use the directory of issuers.
 fn certificates(new: &Path, config: &Config) -> Vec<String> {
     let directory = new.join("tls");
     if config.tls.crt_list.is_some() {
@@ -147,7 +148,8 @@ fn certificates(new: &Path, config: &Config) -> Vec<String> {
     }
 }
 
-/// The step for clients that trust the local CA of the old data directory, if the restored data directory has another CA.
+/// The step that the operator must take for clients that trust the local CA of the old data directory. `None` if the restored data directory has the
+/// same CA, or if the old data directory has no CA.
 pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     const CERTIFICATE: &str = "ca/ca.crt";
     let before = std::fs::read(old.join(CERTIFICATE)).ok()?;
@@ -168,7 +170,8 @@ pub(super) fn other_authority(old: &Path, data: &Path) -> Option<String> {
     })
 }
 
-/// The steps for some datastores: the directory of the datastore is not on this machine, cannot be opened, or is in the old data directory.
+/// The steps that the operator must take for some datastores: the directory of the datastore is not on this machine, cannot be opened, or is in the
+/// old data directory.
 fn datastores(data: &Path, lmdb: &Lmdb, manifest: &Manifest) -> anyhow::Result<Vec<String>> {
     let file = data.join(FileName::Datastores.as_str());
     let file = file.display();

@@ -44,7 +44,7 @@ pub(super) fn check(installation: &Installation) -> Vec<Finding> {
                 what,
                 format!("switched off: set `[privileges] {what} = true`, and restart the server"),
             ),
-            (None, true) => well(what, "on in the configuration; no server runs"),
+            (None, true) => well(what, "the configuration switches this limit on, but no server runs"),
         }
     };
     rows.into_iter().map(of_kind).chain(helper()).collect()

@@ -151,8 +151,8 @@ impl Report {
     }
 }
 
-/// Each row consists of the columns after the name. Counts equal rows. If there are more than [`LISTED_MAX`] different rows, for example because the
-/// reasons contain names of other records, returns only the total, with empty columns.
+/// Each row consists of the columns after the name. Returns each different row once, with the number of its occurrences. If there are more than
+/// [`LISTED_MAX`] different rows, for example because the reasons contain names of other records, returns only the total, with empty columns.
 fn summed(all: impl Iterator<Item = Vec<String>>, columns: usize) -> Vec<(Vec<String>, usize)> {
     let mut sums: Vec<(Vec<String>, usize)> = Vec::new();
     let mut count = 0;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::InspectReader;
 
-/// The number of connections in a usual test run. A campaign sets another number in `ENFILADE_CAMPAIGN_N`.
+/// The number of connections in a usual test run. For a longer test run, the environment variable `ENFILADE_CAMPAIGN_N` sets this number.
 const GATE: u64 = 20_000;
 
 /// A pseudo-random generator (xorshift64*).

@@ -51,7 +51,8 @@ pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), Sou
     Ok(())
 }
 
-/// Puts the role of the administrator `root@pam` into the facts. A look that compares `user.cfg`, but not `acl.cfg`, calls this function.
+/// Puts the role of the administrator `root@pam` into the facts. This function is called if a look (a check of the files) compares `user.cfg`, but
+/// not `acl.cfg`.
 pub(super) fn ensure_administrator(draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let Ok(everywhere) = "/".parse() else { return Ok(()) };
     let key = key(&(everywhere, root_pam()));

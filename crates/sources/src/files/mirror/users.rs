@@ -123,7 +123,8 @@ impl Comparison<'_, '_, '_, '_> {
         }
     }
 
-    /// Puts the new hash of a token's secret into the facts. A look that compares `token.shadow`, but not `user.cfg`, calls this function.
+    /// Puts the new hash of a token's secret into the facts. This function is called if a look (a check of the files) compares `token.shadow`, but
+    /// not `user.cfg`.
     fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());

@@ -23,8 +23,8 @@ impl Watch {
         Watch { inotify: None, watched: BTreeSet::new() }
     }
 
-    /// Starts a new watch if the directories to watch changed, because a link was changed or a directory was made. Returns whether a new watch was
-    /// started. In this case the caller must not wait, because events of the old watch may be lost.
+    /// Starts a new watch if there is no watch, or if other directories must be watched now, because a link was changed or a directory was made.
+    /// Returns whether a new watch was started. In this case the caller must not wait, because events of the old watch may be lost.
     fn renew(&mut self, set: &FileSet) -> bool {
         let directories = directories(set);
         if self.inotify.is_some() && directories == self.watched {
@@ -40,7 +40,7 @@ impl Watch {
             return;
         }
         let Some(inotify) = &self.inotify else {
-            // Without inotify, changes are found only by the regular looks.
+            // Without inotify, a change is found only by the next look, after the time `at_most`.
             pause(at_most);
             return;
         };

@@ -1,4 +1,4 @@
-//! Reads the credentials that services store for users: EC2 keys, secrets of passcodes, and others.
+//! Reads the credentials that services store for users: EC2 keys, TOTP secrets, and others.
 
 use super::super::cloud::Api;
 use super::for_services::shown_for_system;
