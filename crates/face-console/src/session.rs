@@ -199,7 +199,7 @@ async fn issue(
         Attempt::NeedsCode(receipt) => return Ok(Issued::NeedsCode(receipt)),
     };
     trace.event.authid = arrival.authid().to_word();
-    // Each sign-in is a change of the facts. So the number of sign-ins is limited.
+    // Each sign-in writes to the store. So the number of sign-ins is limited.
     faces.house().count_code(&arrival.user())?;
     Ok(Issued::Session(Box::new(trace.admitted(arrival.sign_in(Audience::Console)).await?)))
 }

@@ -136,7 +136,7 @@ pub struct Credential {
     #[serde(default)]
     pub own_roles: bool,
     /// The field is `Some` if files define the token. `user.cfg` defines its existence, `enabled`, expiry and comment; `token.shadow` defines its
-    /// verifier. All other fields are facts of the store.
+    /// verifier. All other fields are stored only here, and no file defines them.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
     /// The field is `Some` if the token is a link, with which people share a file or folder. A link has no verifier.

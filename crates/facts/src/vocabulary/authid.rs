@@ -98,16 +98,16 @@ impl FromStr for Userid {
         }
         if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
             return Err(wrong(
-                "expected `user@realm` of 3 to 64 bytes, such as `alice@local`; write a longer name percent-encoded, with `@%` before the realm",
+                "expected `user@realm` of 3 to 64 bytes, such as `alice@local`; percent-encode a longer name, and write `%` before the realm, such as `name@%local`",
             ));
         }
         if !fits_proxmox(name) {
             return Err(wrong(
-                "expected a user name without blanks, `:`, `/` or control characters; write such a name percent-encoded, with `@%` before the realm",
+                "expected a user name without blanks, `:`, `/` or control characters; percent-encode a name with such characters, and write `%` before the realm, such as `my%20name@%local`",
             ));
         }
         if !Realm::is_plain(realm) {
-            let expected = "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; other realms are written percent-encoded, after `@%`";
+            let expected = "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; percent-encode other realms, and write `%` before the realm, such as `name@%my%20realm`";
             return Err(Malformed::new("realm", realm, expected));
         }
         Userid::new(name, realm.parse()?)
@@ -141,7 +141,7 @@ impl FromStr for Authid {
         let token = match is_encoded {
             true => decoded(token).ok_or_else(|| Malformed::new("auth id", text, ENCODED))?.parse()?,
             false => token.parse::<TokenName>().ok().filter(|token| token.0.is_plain).ok_or_else(|| {
-                let expected = "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; other names are written percent-encoded, with `@%` before the realm";
+                let expected = "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`; percent-encode other names, and write `%` before the realm, such as `alice@%local!my%20laptop`";
                 Malformed::new("token name", token, expected)
             })?,
         };
