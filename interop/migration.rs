@@ -385,7 +385,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     assert_eq!(whoami(&server, "ann@pbs:ann's"), 401);
     let unused = [
         "shadow.json has 1 password that is not in use: run `",
-        "domains.cfg has realms or comments of realms that this server does not use: corp; run `",
+        "domains.cfg has realms that do not exist on this server, or that have a comment only in this file: corp; run `",
         "tfa.json is not in use: this server imports no second factors, but Proxmox has second factors of bob@pbs, root@pam; `",
         "root@pam has all rights but no password, and no other administrator can log in: run `",
     ];

@@ -240,7 +240,7 @@ fn given_by(
     };
     let has = |role: &RoleId| held.iter().any(|held| held.id == *role);
     let (kept, lost): (Vec<RoleId>, Vec<RoleId>) = delegation.roles.iter().copied().partition(has);
-    // If the owner lost a role, the text lists all roles that the credential still gives, because the lost role may imply some of them.
+    // If the owner lost a role, the credential may still give roles that this role implies. So the text lists all roles that the credential gives.
     let kept = if lost.is_empty() { kept } else { held.iter().map(|held| held.id).collect() };
     let mut gives = match kept.is_empty() {
         true => format!("no role on {}", name_of_scope(view, &GrantScope::Project(delegation.project))?),

@@ -116,7 +116,7 @@ thread_local! {
 }
 
 impl CertificateFiles {
-    /// Certificate files that are read with the fastest engine of this machine.
+    /// Certificate files that are read with the fastest [`Engine`] that the kernel allows.
     pub fn new(place: CertificatePlace, digest: Digest, terms: CertificateTerms) -> Self {
         Self::with(place, digest, terms, engine())
     }

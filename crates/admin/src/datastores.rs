@@ -129,7 +129,8 @@ pub fn take_over(
     member: &str,
 ) -> Result<At, Error> {
     let absent = before.before(member);
-    let absent = absent.ok_or_else(|| Error::Invalid(format!("`{member}` is not a home of {name}")))?;
+    let absent =
+        absent.ok_or_else(|| Error::Invalid(format!("`{member}` is not a home member of {name}")))?;
     let what = format!("datastore {name}: {member} takes over from {}", absent.join(", "));
     let (_, at) = ctx.commit(&what, |view, change| {
         let profile = view.get::<DatastoreProfile>(name)?;

@@ -1,5 +1,6 @@
-//! Checks whether the keys of this server are the keys that the facts need. Keys are not stored in the facts. So a key can be lost, or a restore can
-//! replace the key by another key. In both cases, all tokens that need the lost key are refused as invalid.
+//! Checks whether the key of this server is the key with which the token hashes in the facts were made, and whether earlier sessions need Fernet
+//! keys. Keys are not stored in the facts. So a key can be lost, or a restore can replace the key by another key. In both cases, all tokens that need
+//! the lost key are refused as invalid.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -16,7 +17,7 @@ pub(crate) fn known(key: &HashKey, since: i64) -> KnownKey {
     KnownKey { check: key.check_value(), since }
 }
 
-/// Whether a key of token hashes is the key that the facts need.
+/// Whether a key is the key with which the token hashes in the facts were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKey {
     /// The key is the recorded key.
@@ -32,8 +33,8 @@ pub enum TokenKey {
     },
 }
 
-/// Determines whether a key of token hashes is the key that the facts need; `key` is `None` if there is no key. Reads all tokens if there is no key,
-/// or if the facts record another key.
+/// Determines whether `key` is the key with which the token hashes in the facts were made; `key` is `None` if there is no key. Reads all tokens if
+/// there is no key, or if the facts record another key.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -107,7 +108,7 @@ pub fn record_token_key(ctx: &ChangeContext<'_>, key: &HashKey) -> Result<(), Er
     Ok(())
 }
 
-/// Whether sessions were issued from these facts. The tokens of these sessions need the Fernet keys.
+/// Whether a server has issued sessions on the basis of these facts. The tokens of these sessions need the Fernet keys.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -1,5 +1,6 @@
-//! For every change of facts that a request, a command or the server makes, this crate has a function. The faces, the command line and the server
-//! call these functions. Outside of this crate, only the mirror of edited files, restores, upgrades, and the replication of a fleet write facts.
+//! This crate has a function for every change of facts that a request, a command or the server makes. The faces, the command line and the server call
+//! these functions. Outside of this crate, facts are written only by the mirror of edited files, by restores and upgrades, and by the replication of
+//! a fleet.
 //!
 //! A change, with its expectations, is built on a view. The change is committed as a whole or not at all. If another change was committed first, the
 //! change is built again. Most functions that change facts return the first revision at which the change is in effect.

@@ -69,7 +69,7 @@ pub struct LinkSummary {
     pub uses: Option<u32>,
 }
 
-/// Checks the properties of a new link that can be checked without the facts.
+/// Checks the properties of a new link that can be checked without reading the facts.
 fn check(ctx: &ChangeContext<'_>, limits: &Limits, new: &NewLink) -> Result<(), Error> {
     let invalid = |why: String| Err(Error::Invalid(why));
     let seconds = new.expires.saturating_sub(ctx.now.unix_seconds);
@@ -160,7 +160,7 @@ fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     }
 }
 
-/// Adds the deletion of expired links of a user to a change. Returns the number of links that have not expired.
+/// Adds to a change the deletion of the expired links of a user. Returns the number of links that have not expired.
 fn without_expired(
     ctx: &ChangeContext<'_>,
     view: &View<'_>,
@@ -186,7 +186,7 @@ fn links_of(view: &View<'_>, owner: &UserId) -> Result<Vec<(CredentialId, Creden
     Ok(links)
 }
 
-/// Adds the deletion of a link to a change.
+/// Adds to a change the deletion of a link.
 fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId, row: &Credential) -> Result<(), Error> {
     change.delete::<Name>(&NameKey::token(&row.owner, &row.name)).remove::<Credential>(id);
     for key in AssignmentKey::all_of(view, &Who::Token(*id))? {

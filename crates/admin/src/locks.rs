@@ -46,7 +46,7 @@ pub fn unlock(
         return Ok(Vec::new());
     }
     let (ended, _) = ctx.commit(&format!("datastore unlock {datastore} {path}"), |view, change| {
-        // Locks are not facts: this change writes no record, only a line of the change log.
+        // Locks are not facts: this change alters no fact, and only adds an entry to the change log.
         let row = view.get::<Datastore>(datastore)?.ok_or_else(missing)?;
         change.expect_same(datastore, &row).put(datastore, &row);
         let named = |lock: &Lock| -> Result<EndedLock, Error> {
@@ -63,7 +63,8 @@ pub fn unlock(
     Ok(ended)
 }
 
-/// Ends every lock of these users, and returns their number. The caller must record the revocation in the change log before it calls this function.
+/// Ends every lock of these users, and returns the number of these locks. The caller must record the revocation in the change log before it calls
+/// this function.
 ///
 /// # Errors
 /// When the locks cannot be read or written.

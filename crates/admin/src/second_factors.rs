@@ -135,7 +135,7 @@ pub fn confirm_second_factor(
     Ok(codes)
 }
 
-/// Adds the use of a code to a change.
+/// Records in a change that a code was used.
 pub(crate) fn use_code(view: &View<'_>, change: &mut Change, passcode: &Passcode) -> Result<(), Error> {
     let (user, row) = (passcode.user(), view.get::<SecondFactor>(passcode.user())?);
     let after = passcode.used_in(row.as_ref())?;
@@ -246,7 +246,7 @@ pub fn reset_second_factor(ctx: &ChangeContext<'_>, user: &Userid) -> Result<At,
     Ok(at)
 }
 
-/// Adds the removal of the second factor of a deleted user to a change. If the user has no second factor, the change does not mention the table,
+/// Adds to a change the removal of the second factor of a deleted user. If the user has no second factor, the change does not mention the table,
 /// because members of a fleet that run an older program do not know the table.
 pub(crate) fn forget_second_factor(view: &View<'_>, change: &mut Change, user: &UserId) -> Result<(), Error> {
     if view.get::<SecondFactor>(user)?.is_some() {

@@ -575,7 +575,7 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
         .get::<SidSpace>(&SidSpaceKey)?
         .ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
     let (sid, rest) =
-        space.take(view.at().store).ok_or_else(|| Error::Invalid("no SID is left in this store, because SIDs of removed users and groups are not used again: give a free SID with `--sid`".into()))?;
+        space.take(view.at().store).ok_or_else(|| Error::Invalid("this store has no SID left for new users and groups, because SIDs of removed users and groups are not used again: choose a SID that no user or group has or had, and give it with `--sid`".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
 }

@@ -45,7 +45,7 @@ pub fn withdraw(ctx: &ChangeContext<'_>, way: &Way) -> Result<(), Error> {
     }
 }
 
-/// Deletes every way in of a user, until none is left.
+/// Deletes every way in that a user has, until none is left.
 ///
 /// # Errors
 /// When the facts or the files cannot be changed, or a client creates new credentials all the time.

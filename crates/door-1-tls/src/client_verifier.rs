@@ -11,8 +11,8 @@ use rustls::{CertRevocationListError, RootCertStore};
 use std::sync::Arc;
 
 /// Makes the verifier of clients' certificates. `named` and `silent` are certificates of authorities, in PEM. If `names` is true, the server sends
-/// clients the names of the authorities in `named`. `revoked` is the path and the content of the `crl-file`. Also returns the revocation lists in the
-/// `crl-file`.
+/// clients the names of the authorities in `named`. It never sends the names of the authorities in `silent`. `revoked` is the path and the content of
+/// the `crl-file`. Also returns the revocation lists in the `crl-file`.
 ///
 /// # Errors
 /// When a file cannot be used. The text names the option.

@@ -346,7 +346,7 @@ fn walk(der: &[u8]) -> Option<(Leaf, bool)> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
     let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
     let version = fields.next_if(tag::VERSION);
-    // Version 3 has the number 2. A certificate without a number has version 1.
+    // In the certificate, version 3 has the number 2. A certificate without a version number has version 1.
     let is_version_3 = version.and_then(|version| Der(version).expect(tag::INTEGER)) == Some(&[2]);
     fields.expect(tag::INTEGER)?;
     fields.expect(tag::SEQUENCE)?;

@@ -257,7 +257,7 @@ impl Certificates {
         self.rules
     }
 
-    /// The files with this name, in any order. A wildcard is found only by its own text, such as `*.a.example`.
+    /// The certificate files that the index has for this server name, in any order. A wildcard is found only by its own text, such as `*.a.example`.
     pub(crate) fn with_name(&self, name: &str) -> impl Iterator<Item = &Arc<CertificateFile>> {
         let digest = self.digest.name(name);
         let part = self.parts.get(part_of(digest)).map_or(&[][..], |part| part);

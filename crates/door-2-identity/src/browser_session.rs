@@ -1,5 +1,6 @@
 //! Sessions of browsers. A browser sends a text in a cookie. The text contains the id of a stored session, and the secret that proves the session.
-//! The record of the session contains its claim, so a session of a browser is judged like any other session, and the same revocations end it.
+//! Door 2 makes the same kind of `Claim` from the stored session as from a Fernet token. So a session of a browser is judged like any other session,
+//! and the same revocations end it.
 
 use crate::ask::BrowserAsk;
 use crate::context::Context;

@@ -166,7 +166,7 @@ pub(crate) fn principal(
 }
 
 impl Proof {
-    /// Returns the proof that the same secret matches the fast hash that replaces the slow hash. `None` if there is no upgrade.
+    /// Returns a proof of the same secret for the fast hash that replaces the slow hash. `None` if there is no upgrade.
     pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
         let verifier = digest(memo, &Verifier::Keyed(self.upgrade.as_ref()?.to));
         Some(Proof { credential: self.credential, verifier, upgrade: None })

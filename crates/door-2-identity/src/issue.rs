@@ -1,5 +1,6 @@
-//! Issues sessions: for the methods of a login, a signature, an OAuth access token, or another session. If a session is exchanged for a new session,
-//! the new session does not expire later than the old session. Lent sessions and sessions of EC2 keys cannot be exchanged.
+//! Issues sessions. A session is issued for a login, for a request that was signed with an EC2 key, for a request with an OAuth access token, or for
+//! another session. If a session is exchanged for a new session, the new session does not expire later than the old session. Lent sessions and
+//! sessions of EC2 keys cannot be exchanged.
 
 use crate::account::AccountState;
 use crate::context::Context;
@@ -48,8 +49,9 @@ pub enum Basis<'a> {
 pub enum Unissued {
     /// The door refuses.
     Refused(Refusal),
-    /// The time at which the session would be issued, in seconds since the epoch. This time is later than the stored horizon, so the horizon must be
-    /// moved. After that, the session must be judged again, because a revocation that was committed between the two judgements can end the session.
+    /// The time at which the session would be issued, in seconds since the epoch. This time is later than the stored horizon, so a later horizon must
+    /// be stored. After that, the session must be judged again, because a revocation that was committed between the two judgements can end the
+    /// session.
     Beyond(i64),
 }
 
@@ -61,8 +63,8 @@ impl<R: Into<Refusal>> From<R> for Unissued {
 
 /// Judges a new session for a login, for the user who signed a request, or for an OAuth consumer. The login or receipt must be valid at the revision
 /// of this view ([`Login::again`], [`read_receipt`](crate::read_receipt)). The session lasts `lifetime` seconds at most. `own` is the audit id of the
-/// session's token, which the caller chose at random. Of the marks that exist at this revision, only a timeless mark (`Revoked::is_timeless`) can
-/// end the session, because the issue time of the session is later than the last second that any other mark covers.
+/// session's token, which the caller chose at random. At this revision, only a timeless mark (`Revoked::is_timeless`) can end the session: the issue
+/// time of the session is later than the last second that any other mark covers.
 ///
 /// # Errors
 /// [`Unissued`].
@@ -105,8 +107,8 @@ pub fn issue(
         }
     };
     let judged = match judge(issuing.first) {
-        // A mark on the audit chain of an EC2 key counts as timeless, but it ends only the sessions that were issued up to the last second that the
-        // mark covers. So the session is judged again, with an issue time after all marks.
+        // `Revoked::is_timeless` is also true for a mark on the audit chain of an EC2 key, although this mark ends only the sessions that were issued
+        // up to a given second. So the session is judged again, with an issue time after all marks.
         Err(Refusal::TokenRevoked { .. }) => judge(issuing.later),
         judged => judged,
     };

@@ -115,7 +115,8 @@ fn account_of(
     AccountState::of(view, &authid, token.owner, Some(id))
 }
 
-/// Checks the password, if the link has one. Returns the last second of the proof, and the tick until which the proof may be used again.
+/// Checks the password, if the link has one. Returns the last second in which the proof is valid, and the tick (milliseconds of the monotonic clock)
+/// until which the proof may be used again.
 fn proven_by(
     link: &Link,
     id: &CredentialId,

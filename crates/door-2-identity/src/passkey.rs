@@ -159,7 +159,7 @@ impl NewPasskey {
             return Err("the browser sent no passkey, or a passkey that is too long");
         }
         let host =
-            host_of_origin(ceremony.origin).ok_or("a passkey needs a page with https and a host name")?;
+            host_of_origin(ceremony.origin).ok_or("a passkey needs https and a host name (no IP address)")?;
         check_client_data(&self.client_data, "webauthn.create", ceremony)?;
         let (flags, counter) = head(&self.authenticator_data, host)?;
         // The first `HEAD` bytes are followed by the model of the authenticator (16 bytes), the length of the id (2 bytes), and the id.

@@ -1,5 +1,5 @@
-//! Determines the principal of a user or token. No credential is needed for this. Such principals are needed for explanations, for reviews, and for
-//! the locks of users who make no request at present. This module grants no permit.
+//! Determines the principal of a user or token. No credential is needed for this. Such principals are needed to explain or review access, and to
+//! judge the file locks of users who make no request at present. This module grants no permit.
 
 use crate::account::{self, AccountState};
 use crate::grant::principal;

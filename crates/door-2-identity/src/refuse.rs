@@ -11,8 +11,11 @@ pub enum Refusal {
     /// The request has no credential.
     #[error("no credential was given")]
     NoCredential,
-    /// The user got too many one-time codes in this minute.
-    #[error("the user got too many one-time codes in this minute")]
+    /// In this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor
+    /// or passkeys. All these requests count together.
+    #[error(
+        "in this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor or passkeys"
+    )]
     TooManySignIns {
         /// How long the browser has to wait.
         seconds: u64,
@@ -121,8 +124,8 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The new session would expire so early that it would count as expired: the marks of such
-    /// sessions may already be deleted.
+    /// No session can be issued, because the clock is behind. The new session would expire so early that its marks may already be deleted, so it
+    /// would count as expired.
     #[error(
         "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire so early that the server may already have deleted the revocations of such sessions. Set the clock, then log in again"
     )]
@@ -144,8 +147,8 @@ pub enum Refusal {
     /// A session that would have more rights or a longer lifetime than the credential for which it is issued.
     #[error("{0}")]
     Delegated(&'static str),
-    /// The signature was not made with the EC2 key of the request, or the key does not exist.
-    #[error("the signature was not made with the EC2 key of the request, or the key does not exist")]
+    /// The signature was not made with the EC2 key that the request names, or this key does not exist.
+    #[error("the signature was not made with the EC2 key that the request names, or this key does not exist")]
     WrongSignature,
     /// An OAuth 1.0a request with a signature, token, verifier, time or nonce that is not accepted.
     #[error("the OAuth request is not accepted: {0}")]
@@ -165,7 +168,7 @@ pub enum Refusal {
     },
     /// The password or other credential is correct, but the rules of the user for multi-factor authentication need further methods.
     #[error(
-        "`{authid}` needs multi-factor authentication, so this method alone is not accepted: use an API token, or a session of Identity v3 that was issued for all methods"
+        "`{authid}` needs multi-factor authentication, so this method alone is not accepted: use an API token, or a session of Identity v3 that was issued for all methods that the user needs"
     )]
     MoreMethods {
         /// The user.
@@ -192,7 +195,7 @@ pub enum Refusal {
     /// The server cannot serve the request now: for example, too many slow hashes wait, too many OAuth nonces are kept, or the system returns no
     /// random bytes.
     #[error(
-        "the server cannot serve the request now: for example, too many secrets are being checked at once, too many OAuth requests came, the system returns no random bytes, or the latest permitted issue time of sessions could not be raised"
+        "the server cannot serve the request now: for example, too many secrets are being checked at once, too many OAuth requests came, the system returns no random bytes, or the store could not be changed"
     )]
     Busy,
     /// Too many logins from this address or its network failed. The passage counts the failures and makes this refusal, without computing a slow
@@ -266,18 +269,18 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID18", Fault::Client, "the user or credential of the session was deleted", "log in as a user that exists"),
     RefusalRow::new("ID19", Fault::Client, "the session's project, domain or system is not available: it is deleted or disabled, or the user has no role on it", "choose another scope, enable the project or domain, or assign a role (`enfilade role assign`)"),
     RefusalRow::new("ID20", Fault::Client, "a new credential or session cannot have more rights or a longer lifetime than the credential or session with which it is requested", "log in with a password, or request fewer rights or a shorter lifetime"),
-    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; run `enfilade keys init`, which ends all sessions except those of browsers, only if the keys are lost or were never created"),
+    RefusalRow::new("ID21", Fault::Operator, "there is no key that signs session tokens", "restore `keys/` from the backup; only if the keys are lost or were never created, run `enfilade keys init`, which ends all sessions except those of browsers"),
     RefusalRow::new("ID22", Fault::Client, "a change was requested with a login ticket and without its CSRF token", "send the header `CSRFPreventionToken`"),
     RefusalRow::new("ID23", Fault::Client, "the client certificate is not bound to a token", "create a token for the certificate with `enfilade token create --certificate FILE`"),
-    RefusalRow::new("ID24", Fault::Client, "the signature was not made with the EC2 key of the request, or the key does not exist", "check access key, secret and clock of the client"),
+    RefusalRow::new("ID24", Fault::Client, "the signature was not made with the EC2 key that the request names, or this key does not exist", "check access key, secret and clock of the client"),
     RefusalRow::new("ID25", Fault::Client, "the password is right, but it has expired or must be changed first", "choose a new password (`POST /v3/users/ID/password`)"),
     RefusalRow::new("ID26", Fault::Client, "the session token's issue time is more than 5 s ahead of this server's clock, and this server did not issue it", "wait a minute: after a revocation, a server issues tokens with issue times up to a minute ahead; if the token is still refused, synchronise the clocks of all servers"),
     RefusalRow::new("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions", "set the clock"),
     RefusalRow::new("ID28", Fault::Client, "an OAuth request is not accepted: its signature, its request or access token, its `oauth_verifier`, its time or its nonce is wrong", "the log says which of them; check keys and secrets, the URL that the client signs, and the clock of the client; sign each request with a new nonce"),
-    RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods and use that session"),
+    RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods that the user needs, and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
-    RefusalRow::new("ID31", Fault::Client, "the cookie or the one-time code of a browser is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
-    RefusalRow::new("ID32", Fault::Client, "the user got too many one-time codes in this minute, in all browsers together", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
+    RefusalRow::new("ID31", Fault::Client, "the cookie of a browser, or the one-time code in a redirect, is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
+    RefusalRow::new("ID32", Fault::Client, "in this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor or passkeys (all these requests count together, in all browsers)", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
     RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console; the operator can list them with `enfilade link list`"),
     RefusalRow::new("ID34", Fault::Client, "the link has no uses left", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),

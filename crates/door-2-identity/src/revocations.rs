@@ -182,7 +182,7 @@ fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
 }
 
-/// The last second of issue that a mark covers, read from the view.
+/// The last issue time that a mark covers, in seconds since the epoch, read from the view.
 fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError> {
     Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
 }
@@ -214,8 +214,8 @@ pub(crate) struct Issuing {
     pub(crate) purged: i64,
 }
 
-/// The times that limit a session which is judged on this view. If the index is ahead of the view, the horizon of the view is used instead of the
-/// marks, because no mark of the view covers a time after the horizon, except timeless marks.
+/// The times that limit a session which is judged on this view. If the index is ahead of the view, the marks in the index are not used. Instead, the
+/// session must be issued after the horizon of the view: no mark of the view covers a time after the horizon, except timeless marks.
 pub(crate) fn issuing(
     facts: &View<'_>,
     index: &Index<Revocations>,
@@ -436,7 +436,7 @@ impl Indexed for Revocations {
             self.others = if is_beside { self.others } else { view.at().revision };
             return Ok(());
         }
-        // A key that cannot be parsed is not a mark. A scan that reads this key returns an error.
+        // A key that cannot be parsed is not a mark, so it is skipped. A scan of the table returns an error for such a key.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(view, mark, since_by(view, &mark)?)?;
         if mark.is_mark() {

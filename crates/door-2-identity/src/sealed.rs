@@ -28,7 +28,7 @@ fn key(by: &HashKey, purpose: &[u8]) -> Result<RandomizedNonceKey, NotSealed> {
 /// Encrypts data. Each call uses new random bytes. So two calls with equal data give different results.
 ///
 /// # Errors
-/// When the library refuses, or there are no random bytes.
+/// When the encryption fails, or the system returns no random bytes.
 pub(crate) fn seal(by: &HashKey, purpose: &[u8], of: &[u8], data: &[u8]) -> Result<Vec<u8>, NotSealed> {
     let mut text = data.to_vec();
     let nonce = key(by, purpose)?.seal_in_place_append_tag(Aad::from(of), &mut text);

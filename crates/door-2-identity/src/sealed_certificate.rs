@@ -12,7 +12,7 @@ const PURPOSE: &[u8] = b"enfilade certificates for members 1\0";
 /// Encrypts a certificate with its key, for all members that have the key `by`. `of` is the name and the version of the certificate.
 ///
 /// # Errors
-/// When the library refuses, or there are no random bytes.
+/// When the encryption fails, or the system returns no random bytes.
 pub fn seal_certificate(by: &HashKey, of: &str, pem: &[u8]) -> Result<Vec<u8>, NotSealed> {
     sealed::seal(by, PURPOSE, of.as_bytes(), pem)
 }

@@ -43,7 +43,7 @@ impl FactorSecret {
     /// Encrypts the secret for the record of this user.
     ///
     /// # Errors
-    /// When the library refuses, or there are no random bytes.
+    /// When the encryption fails, or the system returns no random bytes.
     pub fn seal(&self, by: &HashKey, user: &UserId) -> Result<SealedSecret, NotSealed> {
         sealed::seal(by, SECRET_PURPOSE, user.bytes(), &self.0).map(SealedSecret)
     }
@@ -131,15 +131,15 @@ pub enum CodeUse {
         counter: u32,
         /// The challenge that was answered.
         challenge: SecretDigest,
-        /// Until when the receipt of the challenge is valid, in seconds since the epoch.
+        /// Until when the receipt from which the challenge was computed is valid, in seconds since the epoch.
         until: i64,
         /// The time of the use, in seconds since the epoch.
         now: i64,
     },
 }
 
-/// After the receipt of a challenge has expired, the challenge is remembered for this number of seconds, because the clocks of the members of a fleet
-/// can differ.
+/// After the receipt from which a challenge was computed has expired, the challenge is remembered for this number of seconds, because the clocks of
+/// the members of a fleet can differ.
 const REMEMBERED_LONGER: i64 = 120;
 
 impl CodeUse {

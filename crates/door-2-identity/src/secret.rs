@@ -103,8 +103,8 @@ fn equalize_cost(
     })
 }
 
-/// Returns the verifier that the secret matches, the last second of the verifier, and the time of the monotonic clock (in milliseconds) until which
-/// the match stays valid. Otherwise returns a refusal, or the hashes that must be computed first.
+/// Returns the verifier that the secret matches, the last second in which the verifier is valid, and the time of the monotonic clock (in
+/// milliseconds) until which the match stays valid. Otherwise returns a refusal, or the hashes that must be computed first.
 fn prove(
     now: Clocks,
     ask: &SecretAsk,

@@ -168,7 +168,7 @@ pub struct Session {
     pub access: Option<Box<AccessToken>>,
     /// The audience of the session, if it is a browser's session; `None` for the session of a token.
     pub audience: Option<Audience>,
-    /// The revision of the last change that was not a revocation, at the time when the session was judged; `None` if that revision was not known.
+    /// When the session was judged, this was the revision of the last change that was not a revocation; `None` if that revision was not known.
     pub(crate) rests_on: Option<Revision>,
 }
 
@@ -200,7 +200,7 @@ impl Session {
         }
     }
 
-    /// The revision of the last change that was not a revocation, at the time when the session was judged. If this revision is the same for two
+    /// When the session was judged, this was the revision of the last change that was not a revocation. If this revision is the same for two
     /// judgements, they give the same answers about the session, unless a revocation ended the session.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on
@@ -228,9 +228,9 @@ impl Session {
     }
 
     /// Where the roles of the session grant rights on paths and datastores of this server. A session for a project reaches the datastores that are
-    /// bound to the project. An unscoped session that was issued for a password, with or without a passcode, has the reach of its user. The roles of
-    /// any other session grant no rights on paths and datastores. For example, an unscoped session that was issued for another token has no such
-    /// rights, because it must not have more rights than that token.
+    /// bound to the project. In an unscoped session that was issued for a password, with or without a passcode, roles grant rights on every path on
+    /// which they were assigned to the user. The roles of any other session grant no rights on paths and datastores. For example, an unscoped session
+    /// that was issued for another token has no such rights, because it must not have more rights than that token.
     pub(crate) fn reach(&self) -> Reach {
         match self.claim.scope {
             // Access rules list requests to other services. They never allow access to files.

@@ -26,8 +26,8 @@ impl fmt::Debug for Upgrade {
 
 impl Upgrade {
     /// The upgrade of a token, after its secret was proven. There is an upgrade only if all of these conditions hold: an administrator requested the
-    /// upgrade, the secret is the present secret of the token, the secret has the form of a generated secret, and the hash proves the whole secret.
-    /// Without the last condition, the new hash could be the hash of a wrong secret.
+    /// upgrade, the secret is the present secret of the token, the secret has the form of a generated secret, and a match with the hash proves the
+    /// whole secret (a bcrypt hash ignores the end of a long secret). Without the last condition, the new hash could be the hash of a wrong secret.
     pub(crate) fn of(
         (id, credential): (&CredentialId, &Credential),
         proven: &Verifier,

@@ -17,7 +17,7 @@ pub struct Validity {
     pub(crate) proven_until: u64,
     /// Whether files that people edit define a part of the account.
     pub(crate) of_files: bool,
-    /// Whether the records that mirror edited files were current when the verdict was made.
+    /// Whether the mirrored records of edited files were current when the verdict was made.
     pub(crate) mirror: MirrorHealth,
     /// For the session of a token: the generation of the key ring that opened the token. For every other credential, including the session of a
     /// browser: 0.

@@ -237,8 +237,8 @@ impl View<'_> {
         Ok(state)
     }
 
-    /// The scopes with role assignments that apply to a scope. A scope has its own assignments. A project also inherits assignments from its domain
-    /// and from its parent projects.
+    /// The scopes from which a scope gets role assignments. A scope has its own assignments. A project also inherits assignments from its domain and
+    /// from its parent projects.
     fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
         let mut scopes = vec![*scope];
         let GrantScope::Project(id) = scope else { return Ok(scopes) };

@@ -7,8 +7,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 pub enum Phase {
     /// The operation is about to begin.
     Entering,
-    /// The operation runs, and the ledger counts it. A known maintenance mode that was set after the operation began does not end the operation.
-    /// Instead, the command that set the mode waits for the end of the operation.
+    /// The operation runs, and the ledger counts it. A maintenance mode that this program knows does not end the operation if the mode was set after
+    /// the operation began. Instead, the command that set the mode waits for the end of the operation.
     Inside,
 }
 

@@ -130,7 +130,7 @@ pub struct Process {
     pub id: u32,
     /// When the process began, in seconds since the epoch.
     pub began: i64,
-    /// The revision that the process had read when it last closed the root directories of datastores without active operations.
+    /// The process last closed the root directories of datastores without active operations after it had read this revision.
     pub closed: Revision,
     /// The active operations of each datastore that has any.
     pub inside: Vec<(DatastoreName, Active)>,
@@ -259,7 +259,7 @@ impl Ledger {
         Ok(number)
     }
 
-    /// Records the revision that this process had read when it closed the root directories of datastores without active operations.
+    /// Records that this process closed the root directories of datastores without active operations after it had read this revision.
     pub fn closed_up_to(&self, revision: Revision) {
         self.words.words().iter().skip(4).take(1).for_each(|word| word.store(revision.0, Ordering::SeqCst));
     }

@@ -103,8 +103,8 @@ pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Optio
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
     let protected = descriptor.is_protected.then(|| "protected".to_owned());
-    // An ACL without a list grants everything. If such an ACL were printed as no lines, the text would be read as an empty list, which grants
-    // nothing.
+    // A security descriptor without a list of entries grants everything. If it were printed as no lines, the text would be read as an empty list,
+    // which grants nothing.
     let everything =
         Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
     let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));

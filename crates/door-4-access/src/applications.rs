@@ -31,7 +31,7 @@ pub struct ApplicationAsk {
     /// Whether the request is about its paths and about everything below its paths. A DELETE or COPY of a collection is such a request.
     pub recurses: bool,
     /// Whether the connection changes to another protocol, such as WebSocket. Door 4 does not judge the data that is sent after the change. So such a
-    /// request counts as a change.
+    /// request counts as a write.
     pub upgrades: bool,
     /// Whether this is a preflight request, with which a browser asks in advance whether a page of another site may make a request (CORS; Fetch
     /// standard, "CORS-preflight request").
@@ -135,7 +135,7 @@ pub fn would_use(
     Ok(ApplicationUse { application: name.clone(), roles, datastore: application.datastore.clone() })
 }
 
-/// Decides about many requests without a credential. All decisions are for the same revision and time. The results are not permits.
+/// Decides about many requests. No credential is needed for this. All decisions are for the same revision and time. The results are not permits.
 pub struct ManyUses<'c> {
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,

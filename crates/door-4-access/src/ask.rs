@@ -1,4 +1,4 @@
-//! The question to door 4: what the visitor wants to do, and what the server read from the descriptor of the target.
+//! The question to door 4: what the visitor wants to do, and what the server read from the opened target.
 
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
@@ -36,8 +36,8 @@ pub enum StoredAcl {
     Nfs4(Vec<u8>),
     /// There is an ACL that cannot be read. The text is the reason.
     Unreadable(String),
-    /// The ACL was not read. In a listing, the object's [`Version`] can identify the ACL. In any other place, an ACL that was not read is treated as
-    /// unreadable.
+    /// The ACL was not read. In a listing, the ACL may be in the memo, with the object's [`Version`] as the key. In any other place, an ACL that was
+    /// not read is treated as unreadable.
     Unread,
 }
 

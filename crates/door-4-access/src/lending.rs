@@ -1,5 +1,5 @@
-//! Lending: which calls a lent credential may make. A lent credential acts for a user with limited rights, such as an application credential or a
-//! trust. Only this module decides about lent credentials, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
+//! Lending: which calls a lent credential may make. A lent credential, such as an application credential or a trust, acts for a user with limited
+//! rights. Only this module decides about lent credentials, for every call of Identity v3 ([`crate::use_api`]) and of the Proxmox API
 //! ([`crate::administer`]). The code must state the [`Lending`] of each call, because there is no default.
 //!
 //! A lent credential has only the rights that were delegated with it. A lent credential cannot change an account, group or role. If a lent credential

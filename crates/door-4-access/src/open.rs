@@ -102,8 +102,8 @@ pub fn bound_to(
     View(view).project_of(datastore)
 }
 
-/// Whether all role assignments on a path are known. While the content of `acl.cfg` is not known, its roles grant no rights, but the roles do not
-/// count as removed.
+/// Whether all role assignments on a path are known. While the content of `acl.cfg` is not known, its roles grant no rights. But the caller must not
+/// treat these roles as removed.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -83,7 +83,7 @@ pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
     pub(crate) only_made_by: Option<CredentialId>,
-    /// The alternative of the rule that permitted the call. `user` is the user of the session.
+    /// The alternative ([`Rule::who`]) that permitted the call. `user` is the user of the session.
     pub(crate) by: Who,
     pub(crate) user: UserId,
     /// The rule that permitted the call. The permit stores the rule, and the domain, the project and the user (`other`) that the call is about,

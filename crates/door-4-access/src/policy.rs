@@ -19,7 +19,7 @@ pub enum Who {
     SystemAdmin,
     /// Role `manager` on the domain that the call is about.
     DomainManager,
-    /// Like `DomainManager`, but only if a manager may grant all rights of each user and group that the call changes.
+    /// Like `DomainManager`, but only if each user and group that the call changes has only rights that the manager may grant.
     BoundedManager,
     /// Role `reader` on the domain that the call is about.
     DomainReader,
@@ -35,7 +35,7 @@ pub enum Who {
     InDomain,
     /// Role `service`.
     Service,
-    /// The user that the call is about. If the call is about two users, each of the two users.
+    /// The user that the call is about. If the call is about two users, either of the two users.
     Owner,
     /// A session of a trust that may be redelegated.
     Redelegator,
@@ -213,7 +213,7 @@ pub static POLICY: &[Rule] = &[
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
     reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
-    // The configuration of a domain decides from which directory its users come. So the configuration counts as part of the accounts.
+    // The configuration of a domain decides from which directory its users come. So a change of the configuration counts as a change of accounts.
     people("create_domain_config", ADMIN),
     people("update_domain_config", ADMIN),
     people("delete_domain_config", ADMIN),
@@ -331,8 +331,8 @@ pub static POLICY: &[Rule] = &[
     manages("remove_endpoint_from_project", ADMIN),
     reads("get_identity_provider", READS),
     reads("list_identity_providers", READS),
-    // The records of identity providers, protocols and mappings decide from which provider users come. So these records count as part of the
-    // accounts.
+    // The records of identity providers, protocols and mappings decide from which provider users come. So a change of these records counts as a
+    // change of accounts.
     people("create_identity_provider", ADMIN),
     people("update_identity_provider", ADMIN),
     people("delete_identity_provider", ADMIN),

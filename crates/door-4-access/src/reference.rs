@@ -1,5 +1,5 @@
 //! A naive second implementation of the rules for roles and ACLs, which follows the text of MS-DTYP §2.5.3.2. This implementation judges one right at
-//! a time, without sets of rights or sorted search. It was written independently of the fast implementation. Tests compare the results of the two
+//! a time, and does not use sets of rights. It was written independently of the fast implementation. Tests compare the results of the two
 //! implementations.
 
 use crate::security_descriptor::{AceType, SecurityDescriptor};
@@ -313,7 +313,7 @@ mod tests {
             let principal = principal(sids);
             let before = granted(&descriptor, &principal);
             let Some(entries) = descriptor.dacl.clone() else { return Ok(()) };
-            // If an ACL has an entry for OWNER RIGHTS, the owner no longer has the rights that an owner has without an entry. So the test uses an
+            // If an ACL has an entry for OWNER RIGHTS, the owner does not have the implied right to read and change the ACL. So the test uses an
             // entry for everyone instead.
             let deny = if deny.sid == Sid::OWNER_RIGHTS { Ace { sid: Sid::EVERYONE, ..deny } } else { deny };
             let mut denied = entries.clone();

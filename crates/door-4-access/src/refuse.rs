@@ -54,7 +54,7 @@ pub enum Refusal {
         /// The missing privileges.
         missing: String,
     },
-    /// A manager of a domain may not change a user or group if the manager may not grant every right of the user or group.
+    /// The user or group has a right that a manager of its domain may not grant. So the manager may not change the user or group.
     #[error(
         "{path} is refused: the user or group has more rights than a manager of a domain may give ({holds}); ask an administrator"
     )]
@@ -64,10 +64,9 @@ pub enum Refusal {
         /// One of the rights that the manager may not give.
         holds: String,
     },
-    /// No application has the host or the name in the request, or the host belongs to another application than the application for which the proxy
-    /// asks.
+    /// No application has the host or the name in the request. Or an application has it, but the proxy asks for another application.
     #[error(
-        "no application has the host or name `{0}`, or the host belongs to another application than the one in `X-Enfilade-Application`"
+        "no application has the host or name `{0}`, or `X-Enfilade-Application` names another application"
     )]
     NoApplication(String),
     /// The application does not accept credentials of this kind.
@@ -114,9 +113,9 @@ pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),
     RefusalRow::new("AC07", Fault::Client, "the user does not have the privilege that this call needs on the path", "assign a role with this privilege (`enfilade role assign`); the log contains the path and the privilege"),
-    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why: set the uid of the user (`enfilade user set --uid`), or change the ACL of the directory"),
-    RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than the manager of its domain can give", "ask an administrator"),
-    RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or the host belongs to another application than the one in `X-Enfilade-Application`", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
+    RefusalRow::new("AC08", Fault::Client, "the new file or directory cannot have an ACL in the datastore's format", "the log says why; set the uid of the user (`enfilade user set --uid`), or change the ACL of the directory"),
+    RefusalRow::new("AC09", Fault::Client, "the user or group has more rights than a manager of its domain can give, so the manager may not change it", "ask an administrator"),
+    RefusalRow::new("AC10", Fault::Operator, "no application has the host or the name in the request, or `X-Enfilade-Application` names another application", "`enfilade application list` shows the hosts; `enfilade application set NAME --host HOST --host HOST` replaces the list, so name every host"),
     RefusalRow::new("AC11", Fault::Client, "the application does not accept a credential of this kind", "use another kind of credential, or change `--accept` of the application"),
     RefusalRow::new("AC12", Fault::Client, "the user has no role that permits this request to the application", "`enfilade explain USER --url 'METHOD URL'` shows the roles, and a command that gives the right"),
     RefusalRow::new("AC13", Fault::Client, "the path of the application is not public, and the request has no credential", "send a credential"),

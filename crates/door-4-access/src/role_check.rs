@@ -41,8 +41,8 @@ impl RoleCheck<'_> {
         for (depth, node) in path.nodes().skip(2).enumerate() {
             // If an assignment cannot be read, only requests for paths that contain the node of the assignment are refused.
             let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
-            // The rights of a guest change at the place of the link, and no role assignment marks this place. So each path of a guest is judged
-            // separately.
+            // A guest has different rights above the place of the link, at this place and below it, but no role assignment marks the place. So each
+            // path of a guest is judged separately.
             if (assigned.on || depth == 0) && !is_guest {
                 effective_node.node = node;
             }

@@ -269,7 +269,7 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
-/// Whether two conditions hold: this assignment is from `acl.cfg`, and its present content in the file is not known.
+/// Whether this assignment is from `acl.cfg`, and the server does not know what the file contains for it at present.
 pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
     let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
     matches!(key.who, Who::Named(_)) && refuses
@@ -337,9 +337,9 @@ fn walk(
     Ok(of_owner)
 }
 
-/// The rights of a link on a path. A guest of a link for reading can read the shared file, or the shared folder and everything below it. A guest of a
-/// drop box can only add files to the shared folder. A guest can only traverse the directories above the shared file or folder. On all other paths, a
-/// link gives no rights.
+/// The rights that guests of a link have on a path. A guest of a link for reading can read the shared file, or the shared folder and everything below
+/// it. A guest of a drop box can only add files to the shared folder. A guest can only traverse the directories above the shared file or folder. On
+/// all other paths, a link gives no rights.
 fn at_link(place: &LinkPlace, principal: &Principal, path: &str) -> Resolved {
     let node = RolePath::of(&place.datastore, &place.path).to_string();
     let is_below = |one: &str, other: &str| {
@@ -406,8 +406,8 @@ pub(crate) fn is_admitted_below(
     Ok(false)
 }
 
-/// The nodes strictly below a path on which roles give this principal access, in the order of their paths. Returns at most `most` nodes. A node that
-/// is below a returned node is left out.
+/// Of the nodes strictly below a path, those on which roles give this principal access, in the order of their paths. Returns at most `most` nodes. A
+/// node that is below a returned node is left out.
 pub(crate) fn admitted_below(
     view: &View<'_>,
     now: Clocks,

@@ -74,7 +74,7 @@ const RIGHTS: [(&str, u32); 21] = [
     ("CR", 0x100),
 ];
 
-/// The flag of an ACL without a list. Such an ACL grants everything.
+/// The flag of a security descriptor without a DACL. Such a security descriptor grants every right.
 const NO_LIST: &str = "NO_ACCESS_CONTROL";
 
 /// Writes an ACL. Rights are written as numbers, because `FA` has different meanings in different programs.
@@ -193,7 +193,7 @@ fn ace(text: &str) -> Result<Ace, String> {
     };
     if !object.is_empty() || !inherited.is_empty() {
         return Err(format!(
-            "`({text})`: the two fields before WHO must be empty; they are for objects of Active Directory, not for files"
+            "`({text})`: the fourth and the fifth field must be empty; they are for objects of Active Directory, not for files"
         ));
     }
     let kind = TYPES.iter().find(|(letters, _)| letters == kind);

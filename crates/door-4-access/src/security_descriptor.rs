@@ -57,7 +57,7 @@ pub struct SecurityDescriptor {
     pub owner: Option<Sid>,
     /// The primary group.
     pub group: Option<Sid>,
-    /// The entries. `None` means that there is no list; then every right is granted. An empty list grants nothing, except that the owner may read and
+    /// The entries. `None` means that there is no DACL; then every right is granted. An empty DACL grants nothing, except that the owner may read and
     /// change the ACL.
     pub dacl: Option<Vec<Ace>>,
     /// Whether the object inherits nothing.

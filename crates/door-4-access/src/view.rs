@@ -21,8 +21,8 @@ impl View<'_> {
         self.0.at()
     }
 
-    /// Whether the stored records of `acl.cfg` may be used. The server must have read the edited files recently, and `acl.cfg` must not have been
-    /// unreadable for longer than the stale limit.
+    /// Whether the stored records of `acl.cfg` may be used. A server must have checked the edited files recently. If `acl.cfg` cannot be read, its
+    /// records may be used only until the stale limit.
     pub(crate) fn knows_acl_cfg(&self, now: Clocks) -> Result<bool, SourceError> {
         if !now.mirror.is_current() {
             return Ok(false);

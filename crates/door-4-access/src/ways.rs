@@ -20,7 +20,7 @@ pub struct Ways {
     /// The paths on which roles give the principal access, in the order of the paths. If one of these paths is below another of these paths, only the
     /// upper path is in the list.
     pub ends: Vec<StorePath>,
-    /// Whether there are further paths below the directory on which roles give the principal access, but which `ends` does not contain.
+    /// Whether `ends` is incomplete: roles give the principal access on further paths below the directory.
     pub is_cut: bool,
 }
 

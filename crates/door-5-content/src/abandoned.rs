@@ -90,8 +90,8 @@ fn clear_directory(
     Ok(cleared)
 }
 
-/// Removes a file or directory with a reserved name from the items of a user (`items.rs`), if the file or directory is abandoned. `now` is in seconds
-/// since the epoch. Returns whether the file or directory was abandoned.
+/// Removes a file or directory with a reserved name from a user's directory of items (`items.rs`), if the file or directory is abandoned. `now` is in
+/// seconds since the epoch. Returns whether the file or directory was abandoned.
 pub(crate) fn remove_if_abandoned(
     directory: BorrowedFd<'_>,
     name: &str,
@@ -154,7 +154,7 @@ pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a path on this machine leads to an abandoned file or directory: the rest of an upload or copy of a process that has ended.
+/// Whether a path on this machine leads to an abandoned file or directory: an incomplete upload or copy of a process that has ended.
 pub fn is_abandoned(path: &Path) -> bool {
     let has_reserved_name = path.file_name().and_then(|name| name.to_str()).is_some_and(reserved);
     let flags = NODE_FLAGS | OFlags::NOFOLLOW;

@@ -21,7 +21,7 @@ pub trait Propagator<P> {
     /// The permit to change the inherited entries of an object.
     ///
     /// # Errors
-    /// The reason of the refusal. Then the object and everything beneath it keep their ACLs.
+    /// The reason of the refusal. After a refusal, the object and everything beneath it keep their ACLs.
     fn permit(&mut self, path: &P, subject: &Subject) -> Result<PropagationPermit, Self::Refusal>;
 
     /// Receives the outcome for each object, and for each entry that could not be opened.
@@ -156,9 +156,9 @@ fn change<P, A: Propagator<P>>(
     Ok((Outcome::Changed, permit, after))
 }
 
-/// Writes the ACL of an object that inherited entries. If dead properties take too much space, the ACL does not fit. In this case, the properties are
-/// removed for an operator, because the new ACL of an operator can withdraw a right. For a user who moves an object, the properties stay, because the
-/// move withdraws no right.
+/// Writes the ACL of an object that inherited entries. If dead properties take too much space, the ACL does not fit. In this case, a propagation by
+/// the operator removes the properties, because the new ACL can withdraw a right. If a user moves the object, the properties stay, because the move
+/// withdraws no right.
 fn write(permit: &PropagationPermit, node: &Node, blob: &[u8]) -> Result<(), Refusal> {
     node.covered_to_propagate(permit)?;
     let properties = if permit.is_operators() { Properties::GiveWay } else { Properties::Stay };

@@ -95,7 +95,8 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     Ok(place)
 }
 
-/// Like [`change`], but does not lock the mutex for name changes, and does not sync, because the object is still hidden.
+/// Like [`change`], but does not lock the mutex for name changes, and does not sync, because the object does not have its final name yet, and no
+/// client can reach it.
 fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     store_beside(node, acl, Properties::GiveWay)
 }

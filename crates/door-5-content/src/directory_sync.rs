@@ -96,7 +96,7 @@ mod tests {
 
     const DIRECTORY: ObjectId = ObjectId { device: 1, inode: 2 };
 
-    /// Each thread makes numbered changes. A sync notes the number of the changes that existed when the sync began.
+    /// Each thread makes numbered changes. When a sync begins, it notes the number of the newest change.
     #[test]
     fn each_thread_waits_for_a_sync_that_began_after_its_change_and_most_threads_share_one() {
         const THREADS: u64 = 16;

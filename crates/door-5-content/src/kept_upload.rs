@@ -1,6 +1,6 @@
 //! Unfinished uploads, which a browser sends in pieces. The received bytes are kept in a directory of the server (`items.rs`) until the file is
-//! complete. Then the file gets its name like any other upload ([`Upload::adopt`]). Until then the file has no ACL, and only the user of the server
-//! can open it.
+//! complete. Then the file gets its name like any other upload ([`Upload::adopt`]). Until then the file has no ACL, and only the server's own Linux
+//! user can open it.
 
 use crate::beneath::open_beneath;
 use crate::items::{self, ItemId, Place};

@@ -1,5 +1,5 @@
-//! Door 5 reads and writes the files of datastores. When door 5 acts for a client, it needs a permit of door 4. Some functions are for the operator's
-//! commands and for tasks of the server itself, such as [`set_acl_as_operator`]. These functions need no permit.
+//! Door 5 reads and writes the files of datastores. When door 5 acts for a client, it needs a permit of door 4. Some functions, such as
+//! [`set_acl_as_operator`], are for the operator's commands or for tasks of the server itself. These functions need no permit.
 //!
 //! Unlike the crates of the other doors, this crate has no `ask.rs` and no `open.rs`, because it decides nothing. A caller passes a permit of door 4,
 //! and this crate acts on the descriptor for which that permit was granted (invariant S5). Every function that gets a permit first checks that the

@@ -102,8 +102,9 @@ impl Listing {
         })
     }
 
-    /// Reads all names, and keeps the first `at_most` names after the place `after`. The next batches contain only the kept names, in their order.
-    /// Returns the place of the last kept name if further names follow. The entries of the names that are not kept are not examined.
+    /// Reads all names, and keeps the first `at_most` names that come after `after` in the order of [`Rank`]. The next batches contain only the kept
+    /// names, in their order. Returns the place of the last kept name if further names follow. The entries of the names that are not kept are not
+    /// examined.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read.
@@ -231,7 +232,7 @@ impl Listing {
     pub fn look(&mut self, name: Word, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
         let Some(node) = self.open(&name)? else { return Ok(None) };
         let meta = node.meta().clone();
-        // The state is read before the ACL. If the ACL changes between the two reads, the object has another state afterwards.
+        // The object's version is read before its ACL. If the ACL changes between the two reads, the object has another version afterwards.
         let version = self.version(&meta, at);
         let subject = Subject { version, ..node.subject() };
         Ok(Some(Entry { name, meta: Some(meta), subject }))
@@ -273,7 +274,8 @@ impl Listing {
         Ok(batch)
     }
 
-    /// The state of an entry. While the state is the same, the ACL is the same. `None` if a change of the ACL might not be visible in the state.
+    /// The version of an entry. As long as the version stays the same, the ACL stays the same. `None` if a change of the ACL might not change the
+    /// version.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));

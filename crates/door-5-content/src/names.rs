@@ -111,7 +111,8 @@ impl Weigh for Names {
     }
 }
 
-/// The remembered names in directories. The key of an entry contains the state of the directory: after a change, old names are not found.
+/// The remembered names in directories. The key under which the names are stored contains the directory's time stamp. So after a change of the
+/// directory, its old names are not found.
 pub struct NamesMemo {
     memo: Memo<Names>,
     not_shown: AtomicU64,
@@ -224,8 +225,8 @@ impl Reading {
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            // If the kernel filled more than half of the buffer, more names may follow: this read ends here. Otherwise the kernel has returned all
-            // names: the next round of the loop finds no name, and returns.
+            // If the kernel filled more than half of the buffer, more names may follow. So this read ends here, and the next read begins at `next`.
+            // Otherwise the kernel has returned all names: the next round of the loop finds no name, and returns.
             if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);

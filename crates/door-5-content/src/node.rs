@@ -260,7 +260,7 @@ impl Node {
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
     }
 
-    /// The object that has a name in this directory, of any kind; `None` when there is no such entry.
+    /// The object that has the name `name` in this directory. The object can be of any kind. `None` when there is no such entry.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<ObjectId>, Refusal> {
         match stat_entry(self.fd(), name) {
             Ok(found) => Ok(Some(object_of(&found))),

@@ -79,7 +79,7 @@ impl Preserved {
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
-    /// Sets owner and group, as far as this process itself may set them. Returns whether the file now has the right group. The helper is not asked:
+    /// Sets owner and group, as far as this process itself may set them. Returns whether the file now has the stored group. The helper is not asked:
     /// if the helper gave the file to another user, this process could not change the mode of the file afterwards.
     fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));

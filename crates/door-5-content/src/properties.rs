@@ -91,7 +91,7 @@ pub(crate) fn change<E: From<Refusal>>(
         errno => Refusal::io(errno, "storing the properties of", &node.label()),
     };
     // The mutex for name changes stays locked from the check to the write, because the new properties depend on the check and on the old properties.
-    // The fsync is called after the mutex is unlocked, because other threads need not wait for the fsync.
+    // The fsync is called after the mutex is unlocked, so that other threads do not wait for the fsync.
     let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;

@@ -171,7 +171,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("CT04", Fault::Client, "a file where a directory is needed, or a directory where a file is needed", "check the path"),
     RefusalRow::new("CT05", Fault::Client, "the directory is not empty", "delete its entries first; some may be hidden from the user"),
     RefusalRow::new("CT06", Fault::Operator, "the file system is full, its own quota is used up, or the ACL and the other attributes of one file are too large", "the log says which: make room on the file system, raise its quota, or shorten the ACL or the properties of the file"),
-    RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it: `enfilade datastore show`"),
+    RefusalRow::new("CT07", Fault::Operator, "the datastore's directory cannot be opened", "check that the directory exists, and that the server's user may open it; `enfilade datastore show` shows the path"),
     RefusalRow::new("CT08", Fault::Source, "a system call failed", "the field `reason` in the log contains the call and the error; check the disk and the owner of the file"),
     RefusalRow::new("CT09", Fault::Client, "the name was replaced or removed during the request", "read the resource again and repeat the request"),
     RefusalRow::new("CT10", Fault::Source, "a bug of the server: the permit does not cover the operation", "report the bug, with the line of the log"),
@@ -191,7 +191,7 @@ pub const CODES: [RefusalRow; 28] = [
     RefusalRow::new("CT24", Fault::Client, "a lock with `Depth: infinity` needs write access to every member of the tree", "lock a smaller tree, or use `Depth: 0`"),
     RefusalRow::new("CT25", Fault::Client, "an upload or a copy into the directory is still running", "try again when the upload or copy has ended"),
     RefusalRow::new("CT26", Fault::Client, "a condition of the request (`If`, `If-Match`, `If-None-Match`, `If-Unmodified-Since`) was true when the request came, but no longer true just before the change", "read the resource again and repeat the request"),
-    RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE was refused after it took place, and could not be undone", "the log contains the path of the result, and the path of the replaced resource if it still exists; check both by hand"),
+    RefusalRow::new("CT27", Fault::Client, "a COPY or MOVE had to be undone after it took place, but this was not possible", "the log contains the path of the result, and the path of the replaced resource if it still exists; check both by hand"),
     RefusalRow::new("CT28", Fault::Operator, "the server can open the datastore's directory only after a restart", "restart the server: it can open only directories that it knew at its start, and those in `[datastores] roots`"),
 ];
 

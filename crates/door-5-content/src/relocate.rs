@@ -278,8 +278,8 @@ fn refused(errno: Errno, name: &str) -> Refusal {
     }
 }
 
-/// A copy of a directory that is being made. The copy is hidden until it is complete. If a `Draft` is dropped before the copy has its final name, the
-/// copy is removed.
+/// An incomplete copy of a directory. Clients cannot reach the copy until it has its final name. If a `Draft` is dropped before that, the copy is
+/// removed.
 #[derive(Debug)]
 pub struct Draft {
     directory: Option<Temporary>,
@@ -287,8 +287,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates a hidden directory in `directory`. The hidden directory gets the ACL and owner that it inherits from `directory`. The caller can use
-    /// the hidden directory like any other directory.
+    /// Creates a directory with a reserved name in `directory`. The new directory gets the ACL and owner that it inherits from `directory`. The
+    /// caller can use the new directory like any other directory.
     ///
     /// # Refuses
     /// [`Refusal::AclNotWritable`] when its ACL cannot be stored.

@@ -31,7 +31,7 @@ pub struct Reserved {
     /// The subdirectory of the data directory in which datastores may be.
     pub datastores: Option<PathBuf>,
     /// The directories in which the server can open files (Landlock), each by device and inode. `None` if the server can open files in all
-    /// directories. The kernel does not let a running server add a directory.
+    /// directories. The server cannot add a directory while it runs, because the kernel does not permit this.
     pub openable: Option<BTreeSet<(u64, u64)>>,
 }
 
@@ -75,7 +75,7 @@ impl ReservedPaths {
     /// Whether the server can open files in an open directory.
     ///
     /// # Errors
-    /// The error of a failed system call. Then the directory must not be served.
+    /// The error of a failed system call. After an error, the caller must not serve the directory.
     pub(crate) fn is_openable(&self, root: BorrowedFd<'_>) -> io::Result<bool> {
         match &self.now().openable {
             None => Ok(true),
@@ -88,7 +88,7 @@ impl ReservedPaths {
     /// and inode. Also compares the paths within the file systems, which a bind mount does not change.
     ///
     /// # Errors
-    /// The error of a failed system call. Then the directory must not be served.
+    /// The error of a failed system call. After an error, the caller must not serve the directory.
     pub(crate) fn overlap(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
         let reserved = self.now();
         if reserved.directories.is_empty() && reserved.certificates.is_empty() && reserved.files.is_empty() {

@@ -99,7 +99,7 @@ impl ThrownAway {
     /// Gives the object its old name again.
     ///
     /// # Refuses
-    /// As [`Relocated::take_back`]. Then the object stays in the trash.
+    /// As [`Relocated::take_back`]; after such a refusal, the object stays in the trash.
     pub fn take_back(self) -> Result<(), Refusal> {
         self.relocated.take_back()?;
         self.place.forget()

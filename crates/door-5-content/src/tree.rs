@@ -33,7 +33,7 @@ pub(crate) struct TreeState {
 /// The mutex for changes of names. A change of a name takes two system calls: the first call checks which object has the name, and the second call
 /// changes the name. Only the thread that has locked the mutex makes these calls, so no other thread can change the name between them. The mutex does
 /// not stop other processes. If another process changes the name before the check, the check notices the change. The mutex contains the names that
-/// must not change even after a turn ([`ReservedNames`]).
+/// must not change even after the thread has unlocked the mutex ([`ReservedNames`]).
 #[derive(Debug, Default)]
 pub(crate) struct Turn(Mutex<Vec<Name>>);
 

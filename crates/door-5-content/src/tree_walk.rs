@@ -1,5 +1,5 @@
 //! The tree walk, which visits every member of a directory tree. The server uses tree walks for COPY, MOVE, DELETE, locks on trees, the propagation
-//! of ACLs, reviews and the count of a quota.
+//! of ACLs, reviews and the count of the bytes for a quota.
 //!
 //! A tree walk yields each member of a directory once, and then the end of the directory. A tree walk enters a directory only if the caller passes
 //! the permit to list the directory, or acts for the operator or for the server itself. A [`TreeBudget`] bounds the time, and ends the tree walk when

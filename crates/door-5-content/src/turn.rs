@@ -1,5 +1,5 @@
-//! Reserves names during the turn of a thread. Before the thread changes a name, it checks that no other thread has reserved this name. A reserved
-//! name stays reserved after the turn.
+//! Reserves names while a thread has the turn: the mutex for changes of names (`tree.rs`). Before the thread changes a name, it checks that no other
+//! thread has reserved this name. A reserved name stays reserved after the turn.
 
 use crate::node::Node;
 use crate::refuse::Refusal;

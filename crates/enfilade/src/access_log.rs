@@ -20,7 +20,7 @@ const EVENTS_MAX: usize = 16_384;
 /// How long the writer waits for further events after the first event. Waking the thread for each event would take more time than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// Passes events to a thread that writes them. So a slow terminal delays no request, and the time of a request does not depend on its log line.
+/// Passes events to a thread that writes them. So a slow terminal delays no request, and the duration of a request does not depend on its log line.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,

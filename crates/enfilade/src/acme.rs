@@ -67,7 +67,7 @@ struct Client {
     faces: Faces,
 }
 
-/// The directory in the data directory for the account, the answers to challenges and the record.
+/// The subdirectory of the data directory for the account, the answers to challenges, and the [`Record`].
 fn place(data: &Path) -> PathBuf {
     data.join("acme")
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// The interval at which the records of the users' activity are adapted to the configuration. In the same step, each user without a record of
-/// activity gets such a record.
+/// The interval at which the records of last logins and locks are adapted to the configuration. In the same step, if users can become inactive, each
+/// user without such a record gets one.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// The size of the queue of users who logged in.
 const QUEUE: usize = 1_024;

@@ -138,9 +138,10 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// Back up facts, keys, certificates, configuration and edited files, without the content of datastores; servers can run during the backup
+    /// Back up the store (the facts), keys, certificates, configuration and edited files, without the content of datastores; servers can run during
+    /// the backup
     Backup(Backup),
-    /// Restore facts, keys, certificates, configuration and edited files from a backup into an empty or new data directory
+    /// Restore the store (the facts), keys, certificates, configuration and edited files from a backup into an empty or new data directory
     Restore(Restore),
     /// The configuration: check it, show it, look up its keys
     #[command(subcommand)]
@@ -148,7 +149,7 @@ pub(crate) enum Command {
     /// The store with all records of the server (the facts): status, check, backup, restore, log of changes
     #[command(subcommand)]
     Facts(Facts),
-    /// Several machines with the same facts, through a log in etcd
+    /// Several machines that share their facts through a log of changes in etcd
     #[command(subcommand)]
     Fleet(Fleet),
     /// Import the current users, roles, datastores and other records of another server

@@ -244,8 +244,8 @@ fn set_or_removed(what: &str, text: Option<&str>) -> Option<String> {
     text.map(|text| if text.is_empty() { format!("{what} removed") } else { format!("{what} {text}") })
 }
 
-/// Makes a change that may take rights away. Refuses a change that would leave no administrator who can log in. With `force` the change is made, and
-/// a warning says whether the server or the cloud has no administrator any more.
+/// Makes a change that may take rights away. Refuses a change that would leave no administrator who can log in. With `force` the change is made, with
+/// one warning if the server has no administrator any more, and one if the cloud has none any more.
 fn keeping_administrators<T>(
     home: &Home,
     force: bool,

@@ -206,7 +206,8 @@ impl From<Bounds> for BTreeMap<String, u64> {
     }
 }
 
-/// All keys, including the limits. Each item contains the name of a key, and the time at which a change of the key takes effect.
+/// All keys of the configuration, including the keys of `[limits]`. Each item contains the name of a key, and the time at which a change of the key
+/// takes effect.
 fn keys() -> impl Iterator<Item = (String, Effect)> {
     let limits = LIMITS.iter().map(|row| (format!("limits.{}", row.key), Effect::Restart));
     KEYS.iter().map(|key| (format!("{}.{}", key.section, key.name()), key.effect)).chain(limits)

@@ -39,16 +39,16 @@ pub(crate) struct Confinement {
     pub(crate) server: u32,
     pub(crate) landlock: State,
     pub(crate) seccomp: State,
-    /// The directories in which the server can open content. Each directory is given by its device and inode. `None` if the server can open content
-    /// in all directories.
+    /// The directories in which the server can open content of datastores. Each directory is given by its device and inode. `None` if the server can
+    /// open content in all directories.
     pub(crate) openable: Option<BTreeSet<(u64, u64)>>,
     /// The directories in which the server can read files, such as certificates, in the same form.
     readable: Option<BTreeSet<(u64, u64)>>,
 }
 
 impl Confinement {
-    /// Sets the limits of files and ports. This function is called before any other thread exists. `config` includes the addresses from the command
-    /// line.
+    /// Limits the files that this process can open, and the TCP ports that it can use (Landlock). This function is called before any other thread
+    /// exists. `config` includes the addresses from the command line.
     ///
     /// # Errors
     /// When the kernel has Landlock but refuses to set the limits.
@@ -83,7 +83,7 @@ impl Confinement {
         Ok(limits)
     }
 
-    /// Sets the limits of system calls, for all threads.
+    /// Limits the system calls that this process can make (seccomp), for all threads.
     ///
     /// # Errors
     /// When the kernel has seccomp but refuses to set the limits.

@@ -37,7 +37,7 @@ pub(crate) enum Question {
     Clear(Option<String>),
     /// Asks at which addresses clients on this machine reach the server with HTTPS.
     Addresses,
-    /// Asks which limits of files and of system calls the server has set ([`Confinement`]).
+    /// Asks how the server has limited the files, ports and system calls that it can use ([`Confinement`]).
     Limits,
 }
 
@@ -182,8 +182,9 @@ pub(crate) fn limits(data: &Path) -> anyhow::Result<Vec<Confinement>> {
     ask_all(data, &Question::Limits)
 }
 
-/// The directories, each by device and inode, in which every running server of the data directory can open content. Servers that can open content in
-/// all directories are ignored. `None` if no running server limits these directories, or if the servers cannot be asked.
+/// The directories in which every running server of the data directory can open content of datastores. Each directory is given by its device and
+/// inode. Servers that can open content in all directories are ignored. `None` if no running server limits these directories, or if the servers
+/// cannot be asked.
 pub(crate) fn openable(data: &Path) -> Option<BTreeSet<(u64, u64)>> {
     let servers = limits(data).unwrap_or_default();
     let openable = servers.into_iter().filter_map(|server| server.openable);

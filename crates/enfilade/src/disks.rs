@@ -36,8 +36,8 @@ pub(crate) fn follow(home: &Home, faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directories of the file systems to read. If the file system of a datastore is not mounted, the directory of the datastore is left out. Without
-/// the mount, the directory belongs to another file system.
+/// The directories for which the thread reads the space of the file system: the data directory, and the directories of datastores. If the file system
+/// of a datastore is not mounted, the directory of the datastore is left out. Without the mount, the directory belongs to another file system.
 fn places(data: &Path, house: &House) -> BTreeMap<Owner, PathBuf> {
     let mut stores = house.datastores();
     stores.truncate(DATASTORES_SHOWN_MAX);

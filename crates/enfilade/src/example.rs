@@ -16,8 +16,8 @@ use std::time::Duration;
 /// How long this program waits for the file systems of the datastores.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An address at which a client on this machine reaches a listener. For a listener on all addresses, the address is `localhost`, because the first
-/// certificate contains this name.
+/// An address at which a client on this machine reaches a listener. For a listener on all addresses, the address is `localhost`, because the
+/// certificate that the server makes for itself contains this name.
 pub(crate) fn reachable(listener: SocketAddr) -> String {
     match listener.ip().is_unspecified() {
         true => format!("localhost:{}", listener.port()),

@@ -21,7 +21,7 @@ use std::time::Duration;
 const FOLLOWED_MILLIS: u64 = 5_000;
 
 /// Starts a thread that follows the files, clears the reader slots of ended processes in the store, and records failed logins. The thread never waits
-/// for the program that reads the log.
+/// for the program that reads the server's standard error.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let (store, source) = (Arc::clone(&home.store), Arc::clone(&home.facts.source));
     let (server, reads) = (home.facts.server.clone(), Arc::clone(&home.reads_files));
@@ -59,7 +59,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             if is_read || !is_followed {
                 reads.store(is_read, Ordering::Relaxed);
             }
-            // The other members count the stale limit from their last question to which etcd answered that the files are followed.
+            // Each other member asks etcd whether the files are followed, and counts the stale limit from its last question that etcd answered with
+            // yes.
             server.iter().for_each(|server| server.follow_files(is_read));
             problems.extend(tell(&*source, age, &set, &faces));
             problems.extend(store.follow_mark().err().map(|why| {

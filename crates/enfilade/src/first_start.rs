@@ -118,7 +118,7 @@ fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
 }
 
 impl Settled {
-    /// Prints the administrator and the password, or the file with the password.
+    /// Prints the name of the administrator, and the password or the path of the file with the password.
     pub(crate) fn tell(&self, home: &Home, json: bool) {
         let value = json!({ "data": home.data, "admin": self.admin.to_string(), "password": self.password });
         let text = format!(

@@ -19,7 +19,7 @@ const AGAIN: u32 = 20;
 /// How long the start of a server waits for the certificates.
 const FIRST_MAX: Duration = Duration::from_secs(10);
 
-/// Gets the certificates of the fleet before a server reads its certificates. A failure is only a warning. Then the server begins with the
+/// Gets the certificates of the fleet before a server reads its certificates. If this fails, the server logs a warning, and begins with the
 /// certificates that it has.
 pub(crate) async fn first(home: &Home) -> Held {
     let mut held = Held::default();

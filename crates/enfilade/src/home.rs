@@ -185,7 +185,7 @@ impl Home {
             passwords,
             who,
         };
-        // The facts of a member contain the realm already, because `fleet init` needs a data directory that is set up.
+        // The facts of a member contain the local realm already, because `fleet init` needs a data directory that is set up.
         if !home.store.is_replica() {
             enfilade_admin::ensure_local_realm(&home.change_context(), home.loaded_key().as_ref())?;
         }

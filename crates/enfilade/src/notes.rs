@@ -1,5 +1,5 @@
-//! The queue of a server's log lines to standard error. With the queue, a thread that logs never waits for the reader of the log. On a terminal a
-//! line is plain text. If standard error is not a terminal, a line is JSON, like the lines about requests and changes.
+//! The queue of a server's log lines to standard error. With the queue, a thread that logs never waits for the program that reads standard error. On
+//! a terminal a line is plain text. If standard error is not a terminal, a line is JSON, like the lines about requests and changes.
 //!
 //! A limited number of lines waits in memory for the thread that writes them. Lines that do not fit are dropped and counted, and the log contains
 //! their number instead.
@@ -122,7 +122,7 @@ pub(crate) fn start() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the whole queue. This call waits for the reader of the log.
+/// Writes the whole queue. This call waits for the program that reads standard error.
 pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }

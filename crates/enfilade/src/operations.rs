@@ -68,7 +68,7 @@ pub(crate) fn is_served(data: &Path) -> bool {
     everybody(data).is_ok_and(|servers| !servers.is_empty())
 }
 
-/// How often the directories of datastores are checked. The counted usage for quotas and the warnings are never older than this interval.
+/// The interval at which the server checks the directories of datastores for warnings, and counts the usage for quotas.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Starts a thread that closes the open directories of datastores without active operations. The thread does this periodically, and when the facts

@@ -94,7 +94,7 @@ pub(crate) fn unused(
     let realms: Vec<&str> = read.realms().filter(is_unknown).map(|(realm, _)| realm.as_str()).collect();
     if !realms.is_empty() {
         let says = format!(
-            "{DOMAINS} has realms or comments of realms that this server does not use: {}; run `{command}`",
+            "{DOMAINS} has realms that do not exist on this server, or that have a comment only in this file: {}; run `{command}`",
             output::some(&realms)
         );
         unused.push(Unused { file: DOMAINS, says });
@@ -119,9 +119,11 @@ fn without_factor(users: &[String], items: &[Imported], command: &str) -> Option
         .then(|| format!("{} can log in without the second factor of Proxmox", output::some(&alone)));
     let others = match (others.is_empty(), &alone) {
         (true, _) => None,
-        (false, None) => Some(format!("`{command}` gives these users no password, and shows the next step")),
+        (false, None) => {
+            Some(format!("`{command}` imports no password for these users, and shows the next step"))
+        }
         (false, Some(_)) => {
-            Some(format!("`{command}` gives the other users no password, and shows the next step"))
+            Some(format!("`{command}` imports no password for the other users, and shows the next step"))
         }
     };
     let then: Vec<String> = alone.into_iter().chain(others).collect();
@@ -149,9 +151,9 @@ mod tests {
         let begin = "tfa.json is not in use: this server imports no second factors, but Proxmox has second factors of ann@pbs, bob@pbs; ";
         assert_eq!(
             says(&[]),
-            format!("{begin}`import` gives these users no password, and shows the next step")
+            format!("{begin}`import` imports no password for these users, and shows the next step")
         );
-        let one = "bob@pbs can log in without the second factor of Proxmox; `import` gives the other users no password, and shows the next step";
+        let one = "bob@pbs can log in without the second factor of Proxmox; `import` imports no password for the other users, and shows the next step";
         assert_eq!(says(&[here("bob@pbs")]), format!("{begin}{one}"));
         let both = says(&[here("ann@pbs"), here("bob@pbs")]);
         assert_eq!(both, format!("{begin}ann@pbs, bob@pbs can log in without the second factor of Proxmox"));

@@ -99,7 +99,7 @@ pub(crate) fn run(
         .build()?;
     // The queued log lines are written before the error.
     runtime.block_on(serve(&home, connections, limits, json)).inspect_err(|_| notes::write())?;
-    // Threads that are blocked in a file system may not end. So this call waits for at most one second.
+    // A thread that is blocked in a file system possibly never ends. So this call waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
     // From here on, the other members do not wait for this server when they change facts.
     home.facts.server.iter().for_each(|server| server.end());

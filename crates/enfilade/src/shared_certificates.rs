@@ -52,7 +52,8 @@ impl CertificatesOfFleet {
         CertificatesOfFleet { data: data.to_owned(), config: config.clone(), store }
     }
 
-    /// The log of the fleet. The first call to etcd through this log makes a connection. The connection belongs to the async runtime of that call.
+    /// The log of the fleet in etcd. The first call to etcd through the returned [`Log`] makes a connection. The connection belongs to the async
+    /// runtime of that call.
     pub(crate) fn log(&self) -> anyhow::Result<Log> {
         log(&self.config, self.store)
     }

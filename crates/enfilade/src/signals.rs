@@ -20,8 +20,8 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that stops the server. Until then, at each SIGHUP, and when a request asks for a reload, reloads the configuration, the
-    /// certificates and the files that people edit. After each reload, checks whether a certificate must be obtained.
+    /// Waits for a signal that stops the server. Until then, this function reloads the configuration, the certificates and the files that people
+    /// edit, at each SIGHUP and each time a request asks for a reload. After each reload, checks whether a certificate must be obtained.
     pub(crate) async fn until_stopped(
         mut self,
         reload: impl Fn() -> Result<String, String>,

@@ -118,7 +118,7 @@ fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Resu
 
 /// Compacts the store if this saves enough space and takes less than a minute. The server starts even if the compaction fails.
 fn compact_to_serve(installation: &Installation, lmdb: Lmdb) -> anyhow::Result<Lmdb> {
-    // The records of a member contain the numbers of changes in the log, and a compaction would change these numbers.
+    // The records of a member refer to changes in the log by their numbers, and a compaction would change these numbers.
     if lmdb.is_replica() {
         return Ok(lmdb);
     }

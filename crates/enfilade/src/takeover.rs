@@ -111,7 +111,7 @@ impl Standby {
         Ok(())
     }
 
-    /// For each datastore, checks whether a member before this member has a server. Returns the datastores to take over now.
+    /// For each datastore, checks whether any member that is before this member in the list has a server. Returns the datastores to take over now.
     fn look(&mut self, registered: &BTreeSet<String>) -> Vec<(DatastoreName, HomeMembers)> {
         let have_none = |home: &HomeMembers| {
             home.before(&self.own).unwrap_or_default().into_iter().all(|member| !registered.contains(member))

@@ -55,7 +55,7 @@ pub(crate) fn form(click: &Click<'_>, place: &Place, may_drop: bool) -> Markup {
                     }
                     label for="link-password" { "Password, if guests need one" }
                     input #link-password type="password" name="password" maxlength="511" autocomplete="new-password";
-                    label for="link-uses" { "Downloads or uploads, if their number is limited" }
+                    label for="link-uses" { "Maximum number of downloads or uploads (empty: no limit)" }
                     input #link-uses type="number" name="uses" min="1" max=(LINK_USES_MAX) inputmode="numeric";
                     @if may_drop {
                         label.check { input type="checkbox" name="drop" value="yes"; "Guests can only upload, and see nothing" }

@@ -37,7 +37,7 @@ fn everybody(faces: &Faces) -> Result<Vec<Authid>, Failure> {
     Ok(may_come.filter_map(|user| user.userid.parse().ok()).collect())
 }
 
-/// A person who may read the object, and the last step of the decision.
+/// A person who may read the object, and the last step of the explanation (the column "Decided by").
 struct Reader {
     who: Authid,
     by: String,

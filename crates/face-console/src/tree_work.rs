@@ -11,7 +11,7 @@ pub(crate) fn until(click: &Click<'_>) -> (Arc<House>, u64) {
     (house, end)
 }
 
-/// The message for the user about members that were not moved, deleted or restored. `done` is the word for the action, such as `deleted`.
+/// The message for the user about files and folders that were not moved, deleted or restored. `done` is the word for the action, such as `deleted`.
 pub(crate) fn all_done(done: &str, failed: &[FailedMember]) -> Result<(), Trouble> {
     const NAMED_MAX: usize = 5;
     if failed.is_empty() {

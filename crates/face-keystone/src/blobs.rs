@@ -30,11 +30,12 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function copies the key from the blob into
-/// the record. As on the other server, the key has only the rights of the application credential that the blob names.
+/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function copies the secret key and the
+/// id of the application credential, if the blob names one, from the blob into the record. As on the other server, the EC2 key then has only the
+/// rights of this application credential.
 ///
 /// # Errors
-/// When the blob has no key, contains a trust or an access token, or has a malformed id of an application credential.
+/// When the blob contains no EC2 key, refers to a trust or an access token, or contains a malformed id of an application credential.
 pub fn with_key(mut row: Blob) -> Result<Blob, Error> {
     if row.kind == "ec2" {
         let (_, secret) = keys_of(&row.blob)?;

@@ -136,13 +136,14 @@ pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     projects_selecting(call, Selected::Group(id), &permit)
 }
 
-/// Lists the projects that have an endpoint in their catalog.
+/// Lists the projects that have the given endpoint in their catalog.
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
     projects_selecting(call, Selected::Endpoint(id), &permit)
 }
 
-/// Lists the projects that have a filter for an endpoint or a group. The list can contain every project of the cloud, so it is read page by page.
+/// Lists the projects that have a filter for the given endpoint or group. The list can contain every project of the cloud, so it is read page by
+/// page.
 fn projects_selecting(call: &Call, selected: Selected, permit: &ApiPermit) -> Outcome {
     let after = call.marker(|text| Some(ReverseKey::Selected(selected, text.parse().ok()?).bytes()))?;
     let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
@@ -229,7 +230,7 @@ pub(super) fn remove_endpoint(call: &mut Call) -> Outcome {
     set(call, false, false)
 }
 
-/// Shows that a project's catalog contains the endpoints of a group.
+/// Shows the filter that adds the endpoints of a group to a project's catalog, if the project has this filter.
 pub(super) fn show_group(call: &mut Call) -> Outcome {
     let (key, is_set, _) = filter(call, true)?;
     let Selected::Group(group) = key.selected else { return Err(absent(&key)) };

@@ -85,8 +85,8 @@ fn parameter(name: &str) -> String {
 /// The document.
 pub(super) fn home() -> Value {
     let mut resources = Map::new();
-    // As in Keystone, the paths of `security_compliance` have no entry. The entries for the paths of any group and of any option also cover these
-    // paths.
+    // As in Keystone, the paths of `security_compliance` have no entry. The entries for the paths with the variables `{group}` and `{option}` also
+    // cover these paths.
     let has_entry = |path: &&str| !path.is_empty() && !path.contains("/security_compliance");
     for path in V3.iter().map(|route| route.path).filter(has_entry) {
         let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));

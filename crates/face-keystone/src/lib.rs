@@ -108,7 +108,7 @@ impl ApiResponse {
         Self::new(StatusCode::NO_CONTENT, Body::empty())
     }
 
-    /// The response to a login: the token in its header, and its session in the body.
+    /// The response to a login. The header contains the token. The body describes the session.
     fn with_token(status: StatusCode, body: Bytes, token: &str) -> Self {
         ApiResponse { subject: secret_header(token), ..Self::new(status, body.into()) }
     }
@@ -227,8 +227,8 @@ impl Call {
     /// The error of a call about a record that the caller cannot see: the record does not exist, or the caller is not permitted to see it. The error
     /// is the same in both cases. The rule uses the properties in `about` in place of the properties of the record. If the rule permits the call, the
     /// error is `missing`. If the rule refuses the call, [`Rule::known_to`] selects the error. With [`KnownTo::Everybody`], the error is `missing`.
-    /// With [`KnownTo::Readers`], the error is `missing` if the readers' rule permits the call, or if the id cannot be the id of a record (`is_id` is
-    /// false). In all other cases, the error is the refusal.
+    /// With [`KnownTo::Readers`], the error is `missing` if the rule that it names permits the call, or if the id cannot be the id of a record
+    /// (`is_id` is false). In all other cases, the error is the refusal.
     fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
         let Err(why) = self.allow(about) else { return missing };
         match self.rule().map(|rule| rule.known_to) {

@@ -1,4 +1,4 @@
-//! The form of a mapping's rules: Keystone's versions 1.0, 2.0 and 3.0.
+//! The form of a mapping's rules, for the versions 1.0, 2.0 and 3.0 of Keystone's mapping rules.
 
 use serde_json::Value;
 
@@ -57,8 +57,7 @@ macro_rules! local {
     };
 }
 
-/// The condition of a remote attribute: its name, a list of values, and whether the values are regular
-/// expressions.
+/// A condition on a remote attribute: the attribute's name (`type`), a list of values, and whether the values are regular expressions.
 macro_rules! condition {
     ($name:literal) => {
         &[("type", true, Form::Text), ($name, true, Form::Values), ("regex", false, Form::Flag)]
@@ -74,7 +73,7 @@ const REMOTE: Form = Form::List(
             condition!("blacklist"),
             condition!("whitelist"),
         ],
-        "type, and at most one of any_one_of, not_any_of, blacklist and whitelist, which is a list",
+        "type, and at most one of the lists any_one_of, not_any_of, blacklist and whitelist",
     ),
 );
 

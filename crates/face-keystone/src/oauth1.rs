@@ -148,7 +148,7 @@ impl Client<'_> {
     }
 }
 
-/// A new token and its secret, as a form.
+/// The response with a new token and its secret, form-encoded.
 fn form(id: &str, secret: &SharedSecret, expires: i64) -> ApiResponse {
     let secret = secret.text().unwrap_or_default();
     let body = format!("oauth_token={id}&oauth_token_secret={secret}&oauth_expires_at={}", time(expires));

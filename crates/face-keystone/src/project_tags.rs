@@ -76,7 +76,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // The rule is judged before the body is parsed. So a caller who does not have the right is refused even if the body is malformed.
+    // The authorization rule is checked before the body is parsed. So a caller who does not have the right is refused even if the body is malformed.
     Project::found(call)?;
     let body = call.json()?;
     // In the two calls that set tags, Keystone removes blanks at the start and the end of each tag. In the body of a project, Keystone does not

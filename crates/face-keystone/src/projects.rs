@@ -178,8 +178,8 @@ fn place(call: &mut Call, given: &RequestBody) -> Result<(ApiPermit, DomainId, O
     Ok((permit, domain, above.and_then(|(id, _)| id)))
 }
 
-/// The parents and the subtree of a project, if the request asks for them. Shows only projects that the caller may see. Exception: `parents_as_ids`
-/// contains the ids of all parents.
+/// The parents (all ancestors) and the subtree of a project, if the request asks for them. Shows only projects that the caller may see. Exception:
+/// `parents_as_ids` contains the ids of all parents.
 fn relatives(
     call: &mut Call,
     project: &Record<Project>,

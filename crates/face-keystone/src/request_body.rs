@@ -130,7 +130,7 @@ impl RequestBody {
         if self.has("name") { self.needed("name").map(Some) } else { Ok(None) }
     }
 
-    /// Sets a name or another text that is not empty, if the body has it.
+    /// Sets a name or another text, if the body has it. An empty text is refused.
     pub(super) fn set(&self, name: &str, to: &mut String) -> Result<(), Error> {
         if self.has(name) {
             *to = self.needed(name)?;

@@ -178,7 +178,7 @@ pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
         None
     }
 
-    /// The user or group that a request affects if the request gives a record the name `_name`.
+    /// The user or group that a request affects when it gives a record the name `_name`.
     fn party_named(_name: &str) -> Option<Party<'_>> {
         None
     }

@@ -63,7 +63,7 @@ pub struct V3Route {
     pub says: &'static str,
 }
 
-const SIGN_IN: &str = "signing in by federation is not supported yet, because it needs a directory of users, which this server does not have";
+const SIGN_IN: &str = "signing in by federation is not supported yet, because only users that are stored on this server can sign in";
 
 /// Paths of Keystone for which this server answers 501, with the reason. An entry also stands for all paths below its path.
 const NOT_SERVED: [(&str, &str); 4] = [

@@ -122,8 +122,8 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-/// A revocation event in Keystone's form. Returns `None` for a revocation that Keystone's events cannot express. Services notice a revocation without
-/// an event only when they validate a token again.
+/// A revocation event in Keystone's form. Returns `None` for a revocation that Keystone's events cannot express. If a revocation has no event,
+/// services notice it only when they validate a token again.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let (name, id) = match &event.mark {
         Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),

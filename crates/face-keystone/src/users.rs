@@ -126,7 +126,7 @@ impl Resource for User {
     }
 }
 
-/// Shows a user who did not log in for too long as disabled, as in Keystone.
+/// Shows an inactive user as disabled, as in Keystone.
 fn disable_inactive(
     view: &View<'_>,
     id: &UserId,

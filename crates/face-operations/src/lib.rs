@@ -65,7 +65,7 @@ fn ready_for_datastores(faces: &Faces) -> Answer {
     match faces.house().datastores_at() {
         None => ready(faces),
         Some(member) => {
-            let text = format!("the member `{member}` of the fleet serves the datastores");
+            let text = format!("not ready for datastores: the member `{member}` of the fleet serves them");
             plain(StatusCode::SERVICE_UNAVAILABLE, &text)
         }
     }

@@ -21,7 +21,7 @@ struct Condition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// The token of a lock; `None` if the token does not have the form of this server.
+    /// The token of a lock; `None` if the token does not have the form of this server's lock tokens.
     Token(Option<LockToken>),
     /// An entity tag, with its quotes.
     Tag(String),
@@ -47,7 +47,7 @@ impl Conditions {
         value.to_str().ok().and_then(parse).ok_or(RequestError::Header("If"))
     }
 
-    /// All tokens in the header, in any condition.
+    /// The lock tokens in all conditions of the header.
     pub(crate) fn tokens(&self) -> Vec<LockToken> {
         let conditions = self.lists.iter().flat_map(|list| &list.conditions);
         let tokens = conditions.filter_map(|condition| match condition.state {

@@ -61,7 +61,7 @@ pub(crate) async fn unlock(call: Call) -> Answer {
         let token = token(&head.headers)?;
         let unlocked = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
-            // A token that is not in the form of this server belongs to no lock.
+            // A token that does not have the form of this server's lock tokens belongs to no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
             Ok(stay.unlock(&place.path, token)?)
         });

@@ -121,7 +121,7 @@ struct Rows {
     rows: Vec<Row>,
     /// Whether the directory has more entries than a page shows.
     is_cut: bool,
-    /// Whether the page shows only entries that lead to shared objects.
+    /// Whether the page shows only shared objects and the folders that lead to them.
     leads_on: bool,
 }
 
@@ -329,7 +329,7 @@ fn behind(url: &str, rows: &Rows) -> String {
     }
     if rows.is_cut {
         html.push_str(
-            "<p class=\"empty\">Some entries are not in this list, because there are too many. If you mount the datastore, you do not see more entries either. Ask the administrator of this server.</p>",
+            "<p class=\"empty\">Some entries are not in this list, because there are too many. If you mount the datastore, you do not see more entries either. Ask the administrator of this server for help.</p>",
         );
     }
     html.push_str(

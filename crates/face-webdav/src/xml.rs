@@ -67,8 +67,8 @@ pub(crate) struct Pieces<'b> {
     depth: usize,
     begun: bool,
     limits: Limits,
-    /// The declared namespaces. Each pair contains the spelling in the body, and the resolved name, in which entity and character references are
-    /// replaced. All names in a namespace share the resolved name.
+    /// The declared namespaces. Each pair contains the name of a namespace as the body spells it, and the resolved name, in which entity and
+    /// character references are replaced. All names in a namespace share the resolved name.
     namespaces: Vec<(String, Arc<str>)>,
 }
 
@@ -97,7 +97,7 @@ impl<'b> Pieces<'b> {
                         return Err(RequestError::Xml("the XML is nested too deeply (limit `xml_depth`)"));
                     }
                     if std::mem::replace(&mut self.begun, true) && self.depth == 1 {
-                        return Err(RequestError::Xml("the body has more than one element"));
+                        return Err(RequestError::Xml("the body has more than one root element"));
                     }
                     return Ok(Some(Piece::Begin(self.element(&element)?)));
                 }
@@ -126,10 +126,10 @@ impl<'b> Pieces<'b> {
                 Event::Eof => return Ok(None),
                 Event::Text(_) if self.depth > 0 => return Err(NOT_WELL_FORMED),
                 Event::Text(text) if !text.chars().all(is_blank) => {
-                    return Err(RequestError::Xml("the body has text outside of its element"));
+                    return Err(RequestError::Xml("the body has text outside of its root element"));
                 }
                 Event::GeneralRef(_) | Event::CData(_) => {
-                    return Err(RequestError::Xml("the body has text outside of its element"));
+                    return Err(RequestError::Xml("the body has text outside of its root element"));
                 }
                 // XML 1.0 §2.5: a comment may contain only characters of XML.
                 Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),

@@ -51,9 +51,9 @@ pub const LINK_COOKIE: &str = "__Host-enfilade-link";
 /// The cookie that connects a one-time code with the browser for which the code was issued. The cookie is not a credential.
 pub const START_COOKIE: &str = "__Host-enfilade-start";
 
-/// The credential of a visitor. The headers are those of a request to this application; a proxy asks whether to permit the request. Of all cookies,
+/// The credential of a visitor. The headers are those of a request to `application`, and a proxy asks whether to permit this request. Of all cookies,
 /// only [`APPLICATION_COOKIE`] is a credential here. Other cookies and the header `X-Subject-Token` can belong to the application, so they are
-/// ignored. `counts_if_both` is called only if the request has this cookie and a credential in a header.
+/// ignored. `counts_if_both` selects the credential that counts. It is called only if the request has this cookie and a credential in a header.
 ///
 /// # Errors
 /// When there is no credential, when there are several and none of them counts, when the cookie cannot be read, or when `counts_if_both` fails.

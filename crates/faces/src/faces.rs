@@ -271,7 +271,7 @@ impl Faces {
         Faces { traces, ..self }
     }
 
-    /// The finished requests with traces that wait to be sent; `None` if the server exports no traces.
+    /// The queue of the traces that wait to be sent; `None` if the server exports no traces.
     pub fn traces(&self) -> Option<&Arc<TraceQueue>> {
         self.traces.as_ref()
     }

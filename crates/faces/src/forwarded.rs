@@ -42,8 +42,8 @@ struct Hop<'h> {
 
 impl Connection {
     /// If a trusted proxy reports the address and scheme of the client, this function stores them in place of the peer's address and scheme. Returns
-    /// the host that the client used, if the proxy reports the host. If the peer is not a trusted proxy, its headers are ignored, and the request is
-    /// counted. A request over a Unix socket is refused if its headers do not give the address of the client.
+    /// the host that the client used, if the proxy reports the host. If the peer is not a trusted proxy, its headers are ignored, and a metric counts
+    /// the request. A request over a Unix socket is refused if its headers do not give the address of the client.
     pub(crate) fn follow(
         &mut self,
         headers: &HeaderMap,

@@ -52,7 +52,7 @@ metrics! {
     REQUESTS = counter "enfilade_requests_total" ["outcome"] "requests by outcome: permit, refuse";
     REFUSALS = counter "enfilade_refusals_total" ["door", "code", "fault"] "refused requests, by the door that refused, the refusal code, and the fault: client (the client must act), operator (the operator must act), source (the facts or the content cannot be read or written)";
     RESPONSES = counter "enfilade_responses_total" ["method", "status"] "answers by method and class of the status, such as 4xx; none: the client ended the request before the answer";
-    DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; exact to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
+    DURATION = histogram "enfilade_request_duration_seconds" ["face", "route"] "time from the head of a request to the last byte of its answer, including the delay of a failed login; accurate to 5 ms; route: the path in docs/routes.md or docs/keystone.md, none if there is no such route";
     DOOR_DURATION = histogram "enfilade_door_duration_seconds" ["door"] "time that a door takes; tls: a complete or failed handshake; identity: the check of a credential, including slow hashes and the delay of a failed login; content: doors 3 to 5 together, from the end of the check to the last byte of the answer";
     CONTENT_BYTES = counter "enfilade_content_bytes_total" ["direction"] "bytes of content: in (uploads) and out";
     NAMES_NOT_SHOWN = counter "enfilade_names_not_shown_total" [] "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; each time the server reads a directory from the disk, it counts these names again";
@@ -252,7 +252,7 @@ struct Backup {
 pub struct FileLook {
     /// The time of the look, in seconds since the epoch.
     pub unix_seconds: i64,
-    /// The newest revision of the facts at which the file had no problem; 0 if the file has had a problem since the start.
+    /// The newest revision of the facts at which the file had no problem; 0 if no such revision is known.
     pub good_revision: u64,
     /// The number of problems in the file.
     pub problems: u64,

@@ -125,7 +125,7 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// Passes a request on like [`Elsewhere::answer`], but returns a failure, so that the caller can show its own page.
+    /// Passes a request on like [`Elsewhere::answer`]. If this fails, returns the failure, so that the caller can show its own page.
     ///
     /// # Errors
     /// When the request names no host, the other member does not answer, or the visitor has too many waiting requests. The log gets the reason from

@@ -69,8 +69,8 @@ impl Buffers {
         Lent { bytes, home: self.home.clone() }
     }
 
-    /// Drops all free buffers. A buffer that is being sent is dropped after it is sent. So a client that does not read keeps no free buffer in
-    /// memory.
+    /// Drops all free buffers. The buffers that are being sent now are not reused: each is dropped after it is sent. So a client that does not read
+    /// keeps no free buffer in memory.
     fn forget(&mut self) {
         *self = Buffers::new();
     }

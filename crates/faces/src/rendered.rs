@@ -5,7 +5,7 @@ use enfilade_facts::{Revision, StoreId, Weigh};
 
 /// A rendered response body. The body stays valid until stored facts other than revocations change.
 pub struct Rendered {
-    /// The id of the store that contains the facts of the body.
+    /// The id of the store. The body was made from the facts in this store.
     pub store: StoreId,
     /// The revision of the last change of the stored facts. Changes of revocations do not count.
     pub rests_on: Revision,

@@ -72,7 +72,7 @@ pub enum RequestError {
     /// The range is not in the file. The number is the size of the file in bytes.
     #[error("the range is not in the file")]
     Range(u64),
-    /// A parameter is missing or invalid, or the request is invalid in a way that its protocol describes.
+    /// A parameter is missing or invalid, or the request breaks another rule of its protocol: for example, the body is not a form.
     #[error("invalid parameter: {0}")]
     Parameter(&'static str),
     /// A page of another site requests a change with the credentials of the browser.
@@ -115,7 +115,7 @@ pub enum RequestError {
         "a header {0} is refused: some applications take the path, the method or the user from it. Do not send it"
     )]
     Misleading(&'static str),
-    /// A request asks for a change to a protocol other than WebSocket.
+    /// The header `Upgrade` of a request names a protocol other than WebSocket.
     #[error(
         "a header `upgrade` with a value other than `websocket` is refused: the server could not check requests over the new protocol. Do not send it"
     )]
@@ -155,7 +155,7 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT13", Fault::Client, "the range is not in the file", "`Content-Range` of the answer has the size of the file"),
     RefusalRow::new("HT14", Fault::Source, "an internal error: a worker thread failed", "report it, with the lines of the log"),
     RefusalRow::new("HT15", Fault::Client, "a parameter or change is not valid", "the answer contains the reason"),
-    RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send the request from a script, or from a page of this server"),
+    RefusalRow::new("HT16", Fault::Client, "a page of another site requested a change", "send the request from a program other than a browser, or from a page of this server"),
     RefusalRow::new("HT17", Fault::Client, "the connection was opened for a host with other TLS options", "open a new connection"),
     RefusalRow::new("HT18", Fault::Client, "the destination is on another server or in another datastore", "let the client read the source and write the destination; a proxy must not change `Host`"),
     RefusalRow::new("HT19", Fault::Client, "the content does not match the digest in the request", "send it again"),
@@ -169,8 +169,8 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT27", Fault::Client, "a header field that is not a list was sent more than once", "send it once"),
     RefusalRow::new("HT28", Fault::Client, "the method is not known", "use another method"),
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
-    RefusalRow::new("HT30", Fault::Operator, "the proxy's question does not describe the visitor's request, or the proxy is not allowed to ask", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
-    RefusalRow::new("HT31", Fault::Client, "a header could make the application serve another request than the one that was judged", "the answer says which header; do not send it"),
+    RefusalRow::new("HT30", Fault::Operator, "the proxy's subrequest does not describe the visitor's request, or the proxy is not allowed to ask for decisions", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
+    RefusalRow::new("HT31", Fault::Client, "because of a header, the application could serve a request other than the one that Enfilade checked", "the answer says which header; do not send it"),
     RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
     RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or too many requests already wait: requests of the user, or requests to this member", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
 ];

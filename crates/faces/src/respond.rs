@@ -168,7 +168,7 @@ pub fn status_of(failure: &Failure) -> StatusCode {
     }
 }
 
-/// The status of a member of a tree for which the request failed.
+/// The status of one member of a directory tree, in a response that lists the members for which the request failed.
 pub fn status_of_member(refusal: &Refusal) -> StatusCode {
     status(refusal, Aim::Member)
 }

@@ -54,7 +54,7 @@ enum Clients {
     /// Any client. A trusted proxy can name the client in its headers.
     All,
     /// Only proxies, which ask for decisions about the requests of visitors. The handler of each route reads the address of the visitor from the
-    /// headers. The function in this variant returns the form of the responses to a path.
+    /// headers. For the path of a request, the function in this variant returns the [`Form`] that changes the response for the proxy.
     Proxies(fn(&str) -> Form),
     /// Only other members of the fleet may connect. They pass requests of their clients on to this server.
     Members,
@@ -70,8 +70,8 @@ impl Router {
     }
 
     /// A router for a listener to which only proxies connect, to ask for decisions. The routes read the headers in which a proxy describes the
-    /// visitor. `form` returns the form of the responses to a path. This form is also used for requests with a refused head, which never reach a
-    /// route.
+    /// visitor. For the path of a request, `form` returns the [`Form`] that changes the response for the proxy. It also changes the responses to
+    /// requests with a refused head, which never reach a route.
     pub fn of_decisions(faces: Faces, routes: &[&[Route]], form: fn(&str) -> Form) -> Self {
         Router { clients: Clients::Proxies(form), ..Router::new(faces, routes) }
     }
@@ -166,8 +166,8 @@ impl Router {
     ) -> Answer {
         let faces = &self.faces;
         let checked = check(&connection, &mut request, host, &faces.limits());
-        // The path is recorded here only if the request reaches no protocol. The path of a refused head is not recorded, because the path can be very
-        // long.
+        // The path is recorded here only if the request does not reach the code of a protocol (a face). The path of a refused head is not recorded,
+        // because the path can be very long.
         let path = || logged_path(request.uri().path());
         let is_checked = checked.is_ok();
         let (need, answered_by) = match checked.and_then(|()| found(&self.routes, &request)) {

@@ -24,7 +24,7 @@ impl<'a> After<'a> {
     /// The errors of [`write_down`]. A commit of the change at the revision of this view would have these errors, too.
     pub fn of(before: &'a View<'_>, change: &Change) -> Result<Self, CommitError> {
         let next = before.at().next();
-        // `Revision(0)` means that no change is in the audit log yet, so no entry of the change log is deleted.
+        // With `Revision(0)` (no change is in the audit log yet), `write_down` deletes no entry of the change log.
         let writes = write_down(before, change, next.revision.0, Revision(0))?;
         let at = if writes.is_empty() { before.at() } else { next };
         let writes = writes.into_iter().map(|Write { table, key, stored }| ((table, key), stored)).collect();

@@ -110,7 +110,8 @@ impl Change {
         &self.audit
     }
 
-    /// Replaces the description in the audit record. Callers use this function if the subject of the change is known only while the change is built.
+    /// Replaces the description in the audit record. Callers use this function if they learn the subject of the change only while they build the
+    /// change.
     pub fn describe(&mut self, what: String) -> &mut Self {
         self.audit.what = what;
         self

@@ -153,7 +153,7 @@ impl LastMarks {
         }
     }
 
-    /// Combines two values. The result has the later seconds, and is complete if either value is complete.
+    /// Combines two values. The result has the later second for each of the two fields, and is complete if at least one value is complete.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         LastMarks {

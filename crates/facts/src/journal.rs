@@ -29,8 +29,8 @@ use std::ops::ControlFlow;
 
 /// The writes that commit a change to a store. These are the records of the change, their tallies, an entry of the change log, and the head. `before`
 /// contains the present records of the store. The change gets the next revision. The list is empty if the change puts no record, and deletes only
-/// records that do not exist. `commit` is the number that the source itself gives the commit. The writes also delete old entries of the change log,
-/// at most up to the revision `shipped`, the last revision that is in the audit log.
+/// records that do not exist. `commit` is the number that the source gives this commit; in LMDB, it is the id of the transaction. The writes also
+/// delete old entries of the change log, at most up to the revision `shipped`, the last revision that is in the audit log.
 ///
 /// # Errors
 /// When a record is not in the expected state, a key or value is too large, an existing record is damaged, or the store cannot be read.

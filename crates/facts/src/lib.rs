@@ -1,4 +1,4 @@
-//! The facts: the types of their values, their tables, and how to read and change them.
+//! The facts (the stored records that the doors rely on): the types of their values, their tables, and how to read and change them.
 //!
 //! This crate does no I/O, has no `async` and reads no clock (invariant F1 in ARCHITECTURE.md).
 //! Nearly all other crates of the project depend on this crate, and this crate depends on none of them.

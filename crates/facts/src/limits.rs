@@ -115,7 +115,7 @@ fixed! {
     /// number of records, and the server answers no request during this time. For a store with more records, run `enfilade facts upgrade` or
     /// `enfilade facts compact`.
     pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
-    /// Shortest file of facts that a server compacts at its start, in bytes.
+    /// Smallest file of a store of facts that a server compacts at its start, in bytes.
     pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
     /// The largest number of keys that one record of the change log can list. If a change writes more keys, the log lists the keys in several records
     /// (pieces).
@@ -153,8 +153,8 @@ fixed! {
     pub const RECOVERY_CODE_DIGITS: usize = 16;
     /// How many passkeys a user can have.
     pub const PASSKEYS_MAX: usize = 10;
-    /// How many answers of one passkey the server remembers at the same time. The challenge of an answer is computed from a receipt. The server
-    /// remembers the answer until two minutes after this receipt has expired (`RECEIPT_SECONDS`).
+    /// How many answers of one passkey the server remembers at the same time. Each answer belongs to a challenge that the server computed from a
+    /// receipt. The server remembers the answer until two minutes after this receipt has expired (`RECEIPT_SECONDS`).
     pub const PASSKEY_ANSWERS_MAX: usize = 32;
     /// Longest id of a passkey, in bytes (Web Authentication, level 3, section 7.1: a server refuses longer ids).
     pub const PASSKEY_ID_BYTES_MAX: usize = 1023;
@@ -188,8 +188,8 @@ fixed! {
     /// Largest number of hashes that may wait in the queue, for each hashing slot.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-    /// Largest number of attempts to issue one session. The server tries again after it has moved the horizon. A revocation or a step of the clock in
-    /// the meantime can make another attempt necessary.
+    /// Largest number of attempts to issue one session. The server tries again after it has moved the horizon (`HORIZON_SECONDS`). A revocation or a
+    /// step of the clock in the meantime can make another attempt necessary.
     pub const SESSION_TRIES_MAX: usize = 16;
 
     /// Lifetime of a Proxmox login ticket, in seconds.
@@ -201,9 +201,10 @@ fixed! {
     /// Largest number of revocations that each process holds in memory. Each takes 25 bytes. If there are more revocations, the server reads
     /// revocations from the store: for each session, only the few that can end it.
     pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
-    /// How far ahead of the clock one commit moves the horizon, in seconds. So while users log in, the servers of a store together make about one
-    /// such commit in this time, not one for each login. A revocation covers all seconds up to the horizon, so the next session gets an issue time
-    /// about this far ahead of the clock. If revocations and logins alternate, the issue time can be even later.
+    /// How far ahead of the clock one commit moves the horizon (the latest issue time that a session may have), in seconds. So while users log in,
+    /// the servers of a store together make about one such commit in this time, not one for each login. A revocation covers all seconds up to the
+    /// horizon, so the next session gets an issue time about this far ahead of the clock. If revocations and logins alternate, the issue time can be
+    /// even later.
     pub const HORIZON_SECONDS: i64 = 60;
 
     /// How far the issue time of a token of another server can be ahead of this server's clock, in seconds.

@@ -1,4 +1,4 @@
-//! The mount points of the machine. A source reads the mount points from the kernel, and door 3 checks whether a path is a mount point.
+//! The mount points of the machine. The crate `sources` reads the mount points from the kernel, and door 3 checks whether a path is a mount point.
 
 use std::collections::HashSet;
 

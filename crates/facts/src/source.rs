@@ -41,8 +41,8 @@ pub trait Source: Send + Sync {
     }
 
     /// Whether there is room for a change of this requester with this effect. Call this function before you change a file that people edit, if a
-    /// change of the stored facts must follow. The change that follows can use more space than this requester may use, because its requester is
-    /// [`Requester::File`].
+    /// change of the stored facts must follow. The requester of that later change is [`Requester::File`], which may use more space than this
+    /// requester.
     ///
     /// # Errors
     /// [`CommitError::Full`] if the memory map of the store has no room. Another error if the disk is full, or if the store cannot be read.

@@ -142,7 +142,7 @@ pub trait Row: Sized {
 /// The word that replaces a secret or a hash in a dump. It is not a valid hash, so no secret matches it when the dump is loaded.
 pub const REDACTED: &str = "redacted";
 
-/// A record that holds a fact, in a form that can be dumped.
+/// The type of the records of a table that holds facts. These records can be written to a dump and read from a dump.
 pub trait Fact: Row + Serialize + DeserializeOwned {}
 
 /// A function that is generic over the row type of a table.

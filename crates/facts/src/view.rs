@@ -68,8 +68,8 @@ pub trait Snapshot {
 
 /// Facts at one revision. Short-lived: a view is used in one synchronous block, never across an `.await`.
 ///
-/// In the tables that hold facts, the view accepts a record, or its absence, only if the B-tree of the records and the B-tree of the tallies agree
-/// (see [`crate::journal`]). The other tables have no tallies.
+/// In the tables that hold facts, each group of records has a tally in another B-tree. The view accepts the result of a lookup (a record, or that
+/// there is no record) only if the records of the group match the tally (see [`crate::journal`]). The other tables have no tallies.
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
     head: OnceCell<Head>,
@@ -203,8 +203,9 @@ impl<'a> View<'a> {
         Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
     }
 
-    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` returns `Break`. The prefix is empty, a group
-    /// of the table, or the common beginning of several groups. The caller may use the records only if this call returns no error.
+    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` returns `Break`. The prefix is empty, or the
+    /// key prefix of one group ([`Table::group`]), or the common beginning of the key prefixes of several groups. The caller may use the records only
+    /// if this call returns no error.
     ///
     /// # Errors
     /// When a record cannot be read, a record is damaged, or records are missing.
@@ -246,9 +247,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Calls `each` for every record with a key that starts with `prefix`, in the groups that follow the group `after`, in key order, until `each`
-    /// returns `Break`. The time of a call depends on the number of records that it reads, not on the size of the table. [`Table::group`] defines the
-    /// groups; most groups have one record.
+    /// Calls `each` for every record with a key that starts with `prefix`, in key order, until `each` returns `Break`. If `after` is given, skips the
+    /// group `after` and all groups before it. The time of a call depends on the number of records that it reads, not on the size of the table.
+    /// [`Table::group`] defines the groups; most groups have one record.
     ///
     /// # Errors
     /// The errors of [`View::scan`].

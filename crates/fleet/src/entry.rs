@@ -255,7 +255,7 @@ pub(crate) fn read_changes(bytes: &[u8], count: u32) -> Option<Vec<Change>> {
     (from.is_empty() && changes.len() == count as usize).then_some(changes)
 }
 
-/// The checksum of an entry or a part. It finds damage. It is not a signature, because its key is a constant.
+/// The checksum of an entry or a part. It finds damage. It is not a signature, because the key of the hash is a constant.
 pub(crate) fn checksum(version: u8, key: &[u8], rest: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = SipHasher24::new_with_key(b"enfilade  entry1");
     hasher.write(&[version]);

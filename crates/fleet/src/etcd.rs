@@ -18,8 +18,8 @@ use tonic_prost::ProstCodec;
 
 /// The time limit for the answer to a call, if etcd runs on only one machine.
 const CALL: Duration = Duration::from_secs(1);
-/// The time limit for the answer to a call, if etcd runs on several machines. With this limit, a member can call two machines in sequence while its
-/// proof is valid (for Δ, `delta.rs`). The proof shows that the facts of the member are current.
+/// The time limit for the answer to a call, if etcd runs on several machines. With this limit, a member can call two machines of etcd, one after the
+/// other, before its proof expires. The proof shows that the facts of the member are current, and is valid for the time Δ (`delta.rs`).
 const TURN: Duration = Duration::from_millis(400);
 /// How often a silent connection is tested. If a client tests a connection more often than every 5 s, etcd closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -60,8 +60,8 @@ pub struct Tls {
     pub key: Vec<u8>,
 }
 
-/// A client of etcd, with the addresses of its machines. All calls go to one machine. If this machine does not answer a call, the next calls go to
-/// the next machine.
+/// A client of etcd, with the addresses of its machines. All calls go to one machine of etcd. If it does not answer a call, the next calls go to the
+/// next machine.
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,

@@ -17,7 +17,7 @@ impl FilesMember {
         files.1 = Some(tell);
     }
 
-    /// Stores the files member that a proof reported.
+    /// Stores the files member that etcd named. If it is another one than before, calls the function of [`FilesMember::on_change`].
     pub(crate) fn set(&self, member: Option<String>) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if files.0 != member {

@@ -30,7 +30,7 @@ const WATCH_AGAIN: Duration = Duration::from_secs(1);
 /// Why the log was not read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// Another member changed facts first. The caller must apply these changes, check the expectations again, and repeat the call.
+    /// Another member added changes to the log first. The caller must apply these changes, check its own expectations again, and repeat the call.
     #[error("another member changed facts at the same time; try again")]
     Conflict,
     /// It is not known whether the changes are in the log: etcd stopped answering while they were added.
@@ -38,8 +38,8 @@ pub enum LogError {
         "it is not known whether the change was made, and it may still be made ({0}). When etcd answers again, check whether the change was made, and repeat it only if it was not"
     )]
     Unknown(EtcdError),
-    /// A call to etcd failed. [`Log::append`] returns this error only if nothing was changed. After other functions, it is unknown whether something
-    /// was changed.
+    /// A call to etcd failed. [`Log::append`] returns this error only if nothing was changed. If another function returns it, it is unknown
+    /// whether something was changed.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
     /// The next entry is not in the log any more. The member must copy the store of another member.
@@ -385,7 +385,7 @@ impl Log {
         // A machine that has left the fleet, or was expelled, must not change anything.
         conditions.extend(self.member.iter().map(|member| exists(self.key("member", member))));
         let member = self.member.as_ref().filter(|_| changes.is_from_file);
-        // Rule 11: if the fleet no longer follows the files of this member, it is possible that the member read an old version of these files.
+        // Rule 11: the fleet must still follow the files of this member. Otherwise it is possible that the member read an old version of these files.
         conditions.extend(member.map(|member| has_value(self.files_key(), member.as_bytes().to_vec())));
         conditions.extend(self.has_parts(changes));
         let absent = self.no_processes_of(&changes.absent_members);
@@ -486,7 +486,7 @@ impl Log {
         for found in found {
             let entry = Stored::open(&found.key, &found.value).map_err(|why| damaged(&found.key, why))?;
             if self.entry_key(entry.last()) != found.key {
-                return Err(damaged(&found.key, "its number is not that of its key"));
+                return Err(damaged(&found.key, "the number in the entry is not the number in the key"));
             }
             // It is possible that the reader has applied only some of the changes of the first entry.
             let follows = entry.first == next || entries.is_empty() && entry.first < next;
@@ -541,7 +541,7 @@ impl Log {
         }
     }
 
-    /// The event that a change of a key means; `None` for a record that cannot be read. When the member next asks etcd for a proof, it also reads
+    /// Translates a change of a key into [`News`]; `None` for a record that cannot be read. When the member next asks etcd for a proof, it also reads
     /// this record, and gets the error.
     fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
         let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;

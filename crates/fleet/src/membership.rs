@@ -206,8 +206,8 @@ impl Log {
     }
 
     /// Ends the right of a member to register processes. From now on, the processes of the member get no new proof. Other members delete the
-    /// registrations of these processes, as for all processes without a beat (rules 7 and 8). Until a registration is deleted, acknowledgements still
-    /// wait for its process (rule 5 of docs/fleet-protocol.md).
+    /// registrations of these processes, as for all processes without a beat (rules 7 and 8). Until a registration is deleted, the acknowledgement of
+    /// a change still waits for its process, but at most for Δ (rule 5 of docs/fleet-protocol.md).
     ///
     /// # Errors
     /// When etcd does not answer.

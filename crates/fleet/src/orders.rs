@@ -1,5 +1,5 @@
-//! Orders of certificates at a public authority (ACME). For each certificate, at most one member has the order. All members answer the challenges of
-//! the authority.
+//! Orders of certificates at a public authority (ACME). At most one member at a time orders a certificate: this member *has the order*. All members
+//! answer the challenges of the authority.
 //!
 //! ```text
 //! order/<name>             the member that orders the certificate with this file name, with a lease
@@ -73,7 +73,7 @@ impl Log {
         Ok(LastOrder { failures, next, about })
     }
 
-    /// Takes the order of the certificate with this file name; `None` if a member has the order already.
+    /// Gives this member the order of the certificate with this file name; `None` if a member has the order already.
     ///
     /// # Errors
     /// [`LogError::NotMember`], or when etcd does not answer.
@@ -185,7 +185,7 @@ impl Log {
         Ok(())
     }
 
-    /// The members with a registered process that do not give these answers to the challenges of an order yet.
+    /// The members that have a registered process, but do not give these answers to the challenges of an order yet.
     ///
     /// # Errors
     /// When etcd does not answer.

@@ -170,7 +170,7 @@ impl Log {
         }
     }
 
-    /// The reason why a member is not in the table of members. `applied` is the revision of the member's store.
+    /// The error for a machine that etcd does not list as a member. `applied` is the revision of the machine's store.
     async fn no_member(&self, member: &str, applied: Revision) -> LogError {
         match self.head().await {
             // etcd has lost changes, so it is possible that etcd also lost the record of this member.
@@ -191,8 +191,7 @@ impl Log {
         Ok(())
     }
 
-    /// Renews the beat of a process. If the beat does not exist any more, this call succeeds, and the next question for a proof reports the missing
-    /// beat.
+    /// Renews the beat of a process. If the beat does not exist any more, this call succeeds, but the next call of [`Log::prove`] returns `None`.
     pub(crate) async fn renew(&self, registration: &Registration) -> Result<(), LogError> {
         self.etcd().renew(registration.lease).await?;
         Ok(())

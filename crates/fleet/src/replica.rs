@@ -72,8 +72,8 @@ pub enum ReplicaError {
 }
 
 impl ReplicaError {
-    /// Whether the cause of the error is in the log or in the store of this member. If it is, etcd answers, but the member shows no facts until the
-    /// cause is corrected.
+    /// Whether the cause of the error is in the log or in the store of this member. If it is, etcd answers, but the member refuses requests until
+    /// the cause is corrected.
     pub(crate) fn is_of_this_member(&self) -> bool {
         match self {
             ReplicaError::Differs { .. } | ReplicaError::NotApplied { .. } | ReplicaError::Store(_) => true,
@@ -340,8 +340,8 @@ fn apply(store: &dyn Source, entries: &[Entry], last: Revision) -> Result<(), Re
         .unzip();
     for (number, done) in numbers.into_iter().zip(store.commit_each(&changes)) {
         match done {
-            // If the records are equal, a change writes the same records on every member. So if the change got another number here, the records were
-            // not equal.
+            // If all members have the same records, a change writes the same records on every member. So if the change got another number here, the
+            // records were not the same.
             Ok(done) if done.revision != number => {
                 return Err(ReplicaError::Differs { change: Revision(number.0 + 1) });
             }

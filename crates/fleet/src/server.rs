@@ -1,4 +1,4 @@
-//! The source of facts of a server in a fleet. It shows facts only while the server can prove that they are current (rules: docs/fleet-protocol.md).
+//! The source of facts of a server in a fleet. It can be read only while the server can prove that its facts are current (docs/fleet-protocol.md).
 
 use crate::direct::{self, Connect, Direct};
 use crate::entry::Entry;
@@ -53,7 +53,7 @@ pub struct Numbers {
     pub proof_millis: Option<u64>,
     /// The number of changes that this member has not applied, up to the newest known end of the log.
     pub behind: u64,
-    /// The number of reads that got no facts because there was no proof.
+    /// The number of reads that were refused because there was no proof.
     pub refused: u64,
     /// The number of changes of this server that were acknowledged.
     pub acknowledged: u64,
@@ -164,13 +164,13 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The milliseconds since the last question to which etcd answered that a process follows the edited files; `None` if there was none.
+    /// How many milliseconds ago this process last asked a question with this answer of etcd: a process follows the edited files. `None` if never.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
     }
 
-    /// Calls `tell` with the name of the files member now, and each time that etcd names another one, before this answer of etcd becomes a proof.
+    /// Calls `tell` with the files member: now, and each time that etcd names another one. etcd's answer counts as proof only after this call.
     pub fn on_files_member(&self, tell: TellFiles) {
         self.state.files.on_change(tell);
     }
@@ -220,7 +220,7 @@ impl Server {
         }
     }
 
-    /// Ends the registration of this process. From now on the process shows no facts, and no member waits for it.
+    /// Ends the registration of this process, so that acknowledgements no longer wait for it. From now on, all reads are refused.
     pub fn end(&self) {
         // When nothing can send changes to the thread any more, the thread ends after its present change.
         *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -399,7 +399,7 @@ impl Follower {
 
     /// Ends the registration of this process.
     async fn end(&self) {
-        // The proof ends before the registration, because a process that is not registered must show no facts (rule 6).
+        // The proof ends before the registration, because a process that is not registered must not grant requests (rule 6).
         self.state.proven.store(0, Ordering::Release);
         if let Some(registration) = &self.registration {
             // If etcd does not answer, the registration is deleted later, like the registration of every process without a beat.
@@ -420,7 +420,7 @@ impl Follower {
                 let applied = self.replica.applied();
                 let registered = log.register(&self.process, self.incarnation, applied).await;
                 if let Err(LogError::OtherDelta { fleet, .. }) = registered {
-                    // If all servers with the other Δ have ended, no other server would delete their registrations.
+                    // If all servers with the Δ of the fleet have ended, none of them can delete their registrations. So this process does it.
                     self.reap(fleet).await?;
                 }
                 let registration = registered?;

@@ -28,7 +28,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Accounts that lock no user and report no login.
+    /// Creates `Accounts` that lock no user and report no login.
     pub fn free() -> Self {
         Self::new(0, Arc::new(|_, _| true), None)
     }

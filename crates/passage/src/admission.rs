@@ -1,4 +1,4 @@
-//! Asks door 2 about a credential. Delays the answers of failed logins, lets the gate compute slow hashes, and recognises clients that send the same
+//! Asks door 2 about a credential. Delays the answers to failed logins, lets the gate compute slow hashes, and recognises clients that send the same
 //! credential again.
 
 use crate::gate::Asker;
@@ -331,7 +331,7 @@ impl House {
     }
 
     /// Returns the refusal that `closed` contains, or lets the gate compute the slow hash. A matching hash alone does not admit a client: the match
-    /// is remembered, and door 2 decides again on fresh facts.
+    /// is remembered, and door 2 decides again on the current facts.
     ///
     /// # Errors
     /// The refusal of door 2, or `Busy` if the gate has no free slot in time.

@@ -324,10 +324,10 @@ impl Visit {
 }
 
 impl House {
-    /// Counts a one-time code for a signed-in browser.
+    /// Counts a request of a user: for a one-time code, to sign in to the console, or to change the second factor or passkeys.
     ///
     /// # Errors
-    /// When the user got too many codes in this minute.
+    /// When the user made too many of these requests in this minute.
     pub fn count_code(&self, user: &UserId) -> Result<(), Refusal> {
         let counted = self.per_minute.count(Counted::Codes(*user), self.now());
         counted.map_err(|seconds| IdentityRefusal::TooManySignIns { seconds }.into())

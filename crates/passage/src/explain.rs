@@ -36,7 +36,7 @@ pub struct DoorAnswer {
     pub why: Option<Refusal>,
     /// The result of the door, or the reason for its refusal, in one line.
     pub says: String,
-    /// The roles and ACL entries, in the order in which the door checked them. After a refused read, a line about listings can follow.
+    /// The roles and ACL entries, in the order in which the door checked them. After a refused read, a line can describe a listing of the directory.
     pub walk: Vec<String>,
 }
 
@@ -53,10 +53,10 @@ pub struct Explanation {
 /// The remedy for a refusal of door 4: a change that would give the principal the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Remedy {
-    /// No additional remedy. Only the remedy in the table of refusals applies.
+    /// No additional remedy. Only the general advice for the code of the refusal applies (docs/refusals.md).
     #[default]
     OfTheCode,
-    /// Another credential is needed. No role gives rights in a datastore to the present credential.
+    /// Another credential is needed. No role on a path gives rights to the credential of the principal.
     OtherCredential,
     /// The datastore must be bound to this project, the project of the credential or session.
     Binding(ProjectId),
@@ -359,7 +359,7 @@ impl House {
         };
         (!ends.is_empty()).then(|| {
             format!(
-                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); if such a path does not exist, or an ACL hides it, its name is missing",
+                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); a path does not count if it does not exist, or if an ACL hides it",
                 shown.join(", ")
             )
         })

@@ -156,9 +156,9 @@ impl Stay {
         let is_new = existing.is_none();
         let settled = match existing {
             // It is possible that another request checked the locks before the new lock was created, and is still changing a name. So this code waits
-            // until no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. The
-            // conditions of this request are also checked, but the new lock makes no condition false, because the client did not know the token of
-            // the new lock when the client wrote the conditions.
+            // until no other request can change a name. Then this code checks that the path still leads to the object that door 4 judged. It also
+            // checks the conditions of this request. The new lock makes none of them false: when the client wrote the conditions, it did not know the
+            // token of the new lock.
             Some(node) => Arc::clone(&self.root).in_turn(|| {
                 self.if_still()?;
                 Ok(self.root.still_leads_to(path, &node)?)

@@ -94,7 +94,7 @@ pub struct Parts {
     pub access_memo: AccessMemo,
     /// The gate of slow hashes.
     pub gate: HashGate,
-    /// The delays and blocks of failed logins.
+    /// The delays and blocks after failed logins.
     pub penalties: Penalties,
     /// The failed logins of users, and the rules that lock users or make them inactive.
     pub accounts: Arc<Accounts>,

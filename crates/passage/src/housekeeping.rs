@@ -1,4 +1,4 @@
-//! Operations in datastores for which there is no visitor. They are the server's own tasks, and questions of administrators.
+//! Operations without a visitor in datastores: the server's own tasks, and questions of administrators.
 
 use crate::house::House;
 use crate::kept_uploads::KEPT_UPLOAD_DAYS;

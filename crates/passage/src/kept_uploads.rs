@@ -168,8 +168,8 @@ impl KeptUploading {
     /// Gives the complete file its name. With `is_new_only`, no file is replaced. Returns whether a file was replaced.
     ///
     /// # Errors
-    /// [`Content::Exists`] if another file has the name; the refusals of an upload. The received bytes are kept if the refusal comes before they were
-    /// given to the upload (`Uploading::set_from`). A later refusal removes the received bytes.
+    /// [`Content::Exists`] if another file has the name; the refusals of an upload. The received bytes are kept if the refusal comes before they
+    /// became the content of the new file (in `Uploading::set_from`). A later refusal removes the received bytes.
     pub fn finish(mut self, is_new_only: bool) -> Result<bool, Refusal> {
         let Some((stay, kept)) = self.parts.take() else { return Err(Content::Unmet.into()) };
         drop(self);

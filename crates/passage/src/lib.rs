@@ -13,8 +13,8 @@
 //! if its owner may no longer change the locked resource. `decision.rs` judges requests to applications, and `administer.rs` judges administration by
 //! clients. `explain.rs` and `review.rs` compute the answers that the doors would give. `audit.rs` defines the one event that every request records.
 //!
-//! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the types of
-//! the fields of the house. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
+//! The modules form layers, and no module imports from a later layer. The first layer is `credential.rs`, `refuse.rs`, `house.rs` and the modules
+//! that define the types of the fields of `House`. Next come `modes.rs` and `reach.rs`, then `walk.rs`, then all other modules.
 
 mod walk;
 mod modes;

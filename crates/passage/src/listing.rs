@@ -138,7 +138,7 @@ impl Batch {
     }
 }
 
-/// Removes the states that are time stamps. After the clock was set, two different changes can have the same time stamp.
+/// Removes the state of each entry that has a time stamp as its state. After the clock was set, two different changes can have the same time stamp.
 fn distrust_stamps(entries: &mut [Looked]) {
     let is_stamped = |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
     entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);

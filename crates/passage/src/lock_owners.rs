@@ -1,6 +1,7 @@
 //! Decides whether a lock still counts. A lock counts as long as its owner may change the locked resource. The server ends a lock that does not
-//! count. The reason: an owner who lost the account, the role or the trust cannot release the lock. The server makes this check only when the lock
-//! prevents a change or another lock, or when the lock is to be released or shown. If a lock is only to be shown, the server does not end the lock.
+//! count. The reason: an owner who no longer has the account, the role or the trust cannot release the lock. The server makes this check only when
+//! the lock prevents a change or another lock, or when the lock is to be released or shown. If a lock is only to be shown, the server does not end
+//! the lock.
 
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};

@@ -20,7 +20,8 @@ use std::sync::Arc;
 pub struct Arrival {
     house: Arc<House>,
     login: Login,
-    /// The names for which the delays end when the login is complete. Empty if the delays have ended already.
+    /// The names under which failed logins of this client are counted. When the login is complete, the delays for these names end. Empty if they
+    /// have ended already.
     named: Vec<Word>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The properties in which the modes differ.
 pub(crate) trait Mode {
-    /// The value that the walk keeps while it is in the datastore.
+    /// The value that the walk keeps during its operation in the datastore.
     type Operation;
     /// Whether door 4 is asked about a principal. This question needs a view. A mode without a principal can use the index of datastores instead of a
     /// view, if the index has the newest revision.

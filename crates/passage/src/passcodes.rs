@@ -27,7 +27,7 @@ struct Wrong {
     count: u32,
 }
 
-/// The wrong passcodes of all users. Only users that exist are counted.
+/// The wrong passcodes of all users. Wrong passcodes are counted only for users that exist.
 pub(crate) struct Passcodes(Box<[Mutex<Vec<Wrong>>]>);
 
 impl Default for Passcodes {

@@ -2,7 +2,7 @@
 //!
 //! No account is blocked, and only the answers to failed logins are delayed. So a client cannot use the penalties to lock out other users, except
 //! users at the same address or in the same network. The table has a fixed size. Failures are counted under the name or id that the client sent, and
-//! not under the user with this name or id. So the delay is the same whether or not a user with that name or id exists. All spellings of a name are
+//! not under the user with this name or id. So the delay is the same whether or not a user with that name or id exists. All spellings of a name give
 //! the same word ([`Authid::to_word`]). So a client gets no further guesses by writing a name in another way.
 
 use enfilade_facts::memo::KeyMaker;

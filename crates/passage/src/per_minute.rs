@@ -1,5 +1,5 @@
 //! Limits how often certain requests may happen in a minute. Each one-time code of a signed-in browser, and each use of a link with a limited number
-//! of uses, is a change of the facts. Without a limit, one client could fill the store, and the doors would have to judge all requests again after
+//! of uses, changes the facts. Without a limit, one client could fill the store, and the doors would have to judge all requests again after
 //! each change. Each wrong password of a link costs a slow hash. Also, without a limit, a person who has the link could find the password by
 //! guessing.
 

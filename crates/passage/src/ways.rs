@@ -86,7 +86,7 @@ impl Stay {
     }
 }
 
-/// The members of a directory that is shown because of ways, in the order of their names.
+/// The members of a directory that is shown because it is on a way, in the order of their names.
 #[derive(Default)]
 pub(crate) struct WayMembers {
     /// The last name that was examined.

@@ -1,6 +1,6 @@
 //! The messages between a server and the helper. They are sent over a Unix socket that preserves the boundaries of messages (`SOCK_SEQPACKET`). A
-//! request is one message: the number of the request, its arguments, and the descriptor of a file or directory if the request needs one. The answer
-//! is one message: an error number or 0, and a descriptor if the helper opened one for the server.
+//! request is one message: the number of the kind of request, its arguments, and the descriptor of a file or directory if the request needs one. The
+//! answer is one message: an error number or 0, and a descriptor if the helper opened one for the server.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno, IoSlice, IoSliceMut};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The largest ACL, in bytes. Larger ACLs are never sent, because an extended attribute cannot be larger.
 pub const ACL_BYTES_MAX: usize = 64 * 1024;
-/// The largest message, in bytes: an ACL and the number of the request.
+/// The largest message, in bytes: an ACL and the number of the kind of request.
 pub const MESSAGE_BYTES_MAX: usize = ACL_BYTES_MAX + 1;
 
 /// A request. If the request needs a descriptor, the descriptor is sent with the message.

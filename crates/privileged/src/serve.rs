@@ -16,7 +16,7 @@ use std::time::Duration;
 const CONNECTIONS_MAX: usize = 256;
 /// How long a client may take to read an answer.
 const SEND_PATIENCE: Duration = Duration::from_secs(5);
-/// The pause after an attempt to accept a connection failed.
+/// The pause after a failed attempt to accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers connections for ever. Connections of users other than `user`, and connections above the maximum number, are closed.

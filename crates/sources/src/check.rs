@@ -130,7 +130,7 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
 }
 
 /// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, the search is skipped. In
-/// this case, for each group without records there is another group without a tally. [`check_table`] has already reported the groups without a tally.
+/// this case, if a group has a tally but no records, another group has records but no tally. [`check_table`] has already reported the other group.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,

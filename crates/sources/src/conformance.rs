@@ -1,4 +1,4 @@
-//! Tests that every source must pass. The unit tests of each source run this suite. A failure panics.
+//! The tests that every source must pass. The unit tests of each source run this suite. A failure panics.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 

@@ -3,8 +3,8 @@
 //! This module avoids the known dangers of LMDB. The map is opened with a large size, so that it is never resized while readers use it. The reader
 //! slots of dead processes are freed. Changes are fsynced before they are acknowledged (no WRITEMAP, no NOSYNC). A network file system is refused.
 //! Only the owner, or the members of one group, can open the directory and its files. A process opens a directory only once, and all handles of the
-//! process share the environment. A store that was rolled back is refused. If another process writes for too long, a writer stops waiting and returns
-//! an error that identifies the other process.
+//! process share the environment. A store that lacks acknowledged changes is refused. If another process writes for too long, a writer stops waiting
+//! and returns an error that identifies the other process.
 
 mod access_rules;
 mod bounds;
@@ -418,7 +418,7 @@ mod tests {
         assert_ne!(stores[0], Lmdb::open(&scratch.path().join("other")).unwrap().at().store);
     }
 
-    /// Writes records directly, without a change.
+    /// Writes records directly into the store, not as a [`Change`].
     fn tamper(path: &Path, writes: impl Fn(At) -> Vec<Write>) {
         let lmdb = Lmdb::open(path).unwrap();
         let environment = &lmdb.environment;
@@ -562,7 +562,7 @@ mod tests {
             assert_eq!((lmdb.at(), lmdb.environment.high_water.revision()), (at, at.revision));
             crate::conformance::something_is_there(&lmdb);
         }
-        // Now the store has its own high-water mark, so it is refused after a rollback.
+        // Now the store has its own high-water mark, so it is refused when it is older than the mark.
         Lmdb::open(&other).unwrap().environment.high_water.raise(Revision(9));
         let why = Lmdb::open(&other).err().unwrap().to_string();
         assert!(why.contains("their newest revision is 1, but revision 9 was acknowledged"), "{why}");

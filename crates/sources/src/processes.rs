@@ -40,7 +40,7 @@ impl OwnWords {
         directory::make_for(directory, group)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // Only one process at a time chooses a number. The lock is released when the file `turn` is closed.
+        // Only one process at a time chooses the number of its file. The lock is released when the file `turn` is closed.
         let turn = open_for(&directory.join("turn"), group, |path| options.open(path))?;
         turn.lock()?;
         for number in 0..PROCESSES_MAX {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(seen, [(1_000, 5, 0), (8, 0, 6)]);
         drop(one);
         assert_eq!(living(&directory).unwrap().len(), 1);
-        // The words of a new process are zero, although an earlier process used the same number.
+        // The words of a new process are zero, although the file of an ended process had the same number.
         let again = OwnWords::take(&directory, 1_000, None).unwrap();
         assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
         assert_eq!(living(&directory).unwrap().len(), 2);

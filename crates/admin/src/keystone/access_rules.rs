@@ -12,7 +12,7 @@ use enfilade_facts::{At, Change, Read, Source, SourceError, View};
 pub enum WantedRule {
     /// A rule of the owner, by its id.
     Id(AccessRuleId),
-    /// A rule for a kind of request. It is created if the owner has no rule for this request.
+    /// A rule for a kind of request. The rule is created if the owner has no rule with this service, method and path.
     Request {
         /// The kind of service.
         service: String,

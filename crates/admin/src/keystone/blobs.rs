@@ -58,7 +58,7 @@ pub fn create_blob(ctx: &ChangeContext<'_>, id: &BlobId, row: &Blob) -> Result<(
     Ok(())
 }
 
-/// Makes a change that removes or replaces an EC2 key also end all sessions of the key.
+/// Adds to a change that all sessions of an EC2 key end. The change removes or replaces the key.
 fn end(change: &mut Change, id: &BlobId) {
     change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }

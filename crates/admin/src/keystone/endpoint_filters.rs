@@ -41,7 +41,7 @@ impl StoredResource for EndpointGroup {
     }
 }
 
-/// Adds the deletion of the filters that select an endpoint or a group to a change. If there are many filters, the change deletes only some of the
+/// Adds to a change the deletion of the filters that select an endpoint or a group. If there are many filters, the change deletes only some of the
 /// filters. The other filters are deleted in the background.
 pub(super) fn forget_selected(view: &View<'_>, change: &mut Change, selected: Selected) -> Result<(), Error> {
     if !take_selected(view, change, &selected)? {

@@ -87,7 +87,7 @@ fn take_remote_id(
     Ok(())
 }
 
-/// Adds the deletion of a provider with its protocols and remote ids to a change.
+/// Adds to a change the deletion of a provider with its protocols and remote ids.
 fn forget_provider(
     view: &View<'_>,
     change: &mut Change,
@@ -107,7 +107,7 @@ fn forget_provider(
     Ok(())
 }
 
-/// Adds the deletion of the providers of a domain to a change.
+/// Adds to a change the deletion of the providers of a domain.
 pub(super) fn forget_providers_of(
     view: &View<'_>,
     change: &mut Change,

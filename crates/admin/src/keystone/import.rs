@@ -131,7 +131,7 @@ fn secret_with(thing: &CloudRecord, imported: &Imported, now: i64) -> Option<Imp
     Some(Imported::of(kind, imported.name.clone(), left_out).but(differs))
 }
 
-/// The difference to report for a password that has expired.
+/// What the report says about an imported password that has expired; `None` if the password has not expired.
 fn expiry(password: &Password, now: i64) -> Option<String> {
     (password.until != 0 && password.until <= now).then(|| {
         format!(
@@ -160,7 +160,7 @@ struct Taking<'a, 'v> {
 /// import.
 #[derive(Default)]
 struct Made {
-    /// The record of free SIDs that the store has, and the record after this change.
+    /// The record of free SIDs, as it is in the store and as it will be after this change.
     space: Option<(SidSpace, SidSpace)>,
     /// The keys of the records.
     taken: HashSet<Vec<u8>>,
@@ -231,7 +231,7 @@ impl Taking<'_, '_> {
                 };
                 let has_secret = row.options.iter().any(|option| option.sensitive);
                 let without = (!has_secret).then(|| {
-                    "without secret options: if the domain has some, only a dump of the database contains them".to_owned()
+                    "without secret options: if the domain has secret options in the source, only a dump of the database contains them".to_owned()
                 });
                 let name = self.called(id);
                 return Ok(Imported::of("configuration of domain", name, left.err()).but(without));
@@ -517,7 +517,7 @@ impl Taking<'_, '_> {
             (.., false) => "role",
         };
         Ok(Err(format!(
-            "the {lacking} of the role assignment does not exist in this store: the record was left out, or is not in the source"
+            "the {lacking} of the role assignment does not exist in this store: the import left it out, or it is not in the source"
         )))
     }
 

@@ -1,6 +1,6 @@
 //! When an application credential is deleted, the records that it created are deleted, too: trusts, EC2 keys and other application credentials. The
-//! records that these credentials created are also deleted. Even without the deletion, every record that the credential created would be invalid
-//! from the same commit on. The records are deleted so that no list shows them.
+//! records that these credentials created are also deleted. Even if the records were not deleted, every record that the credential created would be
+//! invalid from the same commit on. The records are deleted so that no list shows them.
 
 use super::blobs::remove_blob;
 use super::delegations::forget;

@@ -240,7 +240,7 @@ pub(super) fn ways_to(id: &AccessTokenId, row: &AccessToken) -> [ReverseKey; 3] 
     ]
 }
 
-/// Adds the deletion of an access token to a change, without a revocation mark. Even without a mark, sessions of the access token are refused from
+/// Adds to a change the deletion of an access token, without a revocation mark. Even without a mark, sessions of the access token are refused from
 /// then on, because the record does not exist any more and its id is never used again.
 fn forget_access_token(view: &View<'_>, change: &mut Change, id: &AccessTokenId) -> Result<(), Error> {
     if let Some(row) = view.get::<AccessToken>(id)? {
@@ -252,7 +252,7 @@ fn forget_access_token(view: &View<'_>, change: &mut Change, id: &AccessTokenId)
     Ok(())
 }
 
-/// Adds the deletion of all access tokens of a user or project to a change.
+/// Adds to a change the deletion of all access tokens of a user or project.
 pub(crate) fn remove_access_tokens(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::AccessOf(_, id) | ReverseKey::AccessFor(_, id) = key {

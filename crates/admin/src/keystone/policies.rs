@@ -81,8 +81,8 @@ pub fn set_association(
     Ok(())
 }
 
-/// Claims each part of a target; all parts must exist. Without the claims, an association could outlive its region, and count again for a later
-/// region with the same id.
+/// Claims each part of a target; all parts must exist. Without the claims, an association could remain after the deletion of its region, and apply
+/// to a later region with the same id.
 fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> Result<(), Error> {
     match target {
         PolicyTarget::Endpoint(id) => {

@@ -171,7 +171,7 @@ pub fn delete_trust(ctx: &ChangeContext<'_>, id: &TrustId) -> Result<At, Error> 
     Ok(at)
 }
 
-/// Adds the deletion of a trust, and of all trusts that were delegated from it, to a change.
+/// Adds to a change the deletion of a trust, and of all trusts that were delegated from it.
 pub(crate) fn remove_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<(), Error> {
     let mut gone = vec![*id];
     while let Some(id) = gone.pop() {
@@ -203,7 +203,7 @@ fn forget_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<()
     Ok(())
 }
 
-/// Adds the deletion of all trusts of a user or project to a change.
+/// Adds to a change the deletion of all trusts of a user or project.
 pub(crate) fn remove_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::Trusts(_, id) | ReverseKey::TrustFor(_, id) = key {

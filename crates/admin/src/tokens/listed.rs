@@ -102,7 +102,7 @@ fn checked_by(verifier: &Verifier) -> String {
 /// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // If `owner` is given, it already contains the name of the user. So names are read from the facts only to list the tokens of all users.
+        // If `owner` is given, it already contains the name of the user. So names are read from the facts only if the tokens of all users are listed.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let tokenid = |token: &Credential| match owner {
             Some(owner) => Authid { user: owner.clone(), token: Some(token.name.clone()) }.to_string(),

@@ -1,6 +1,6 @@
-//! The hashes of passwords that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`. Salt
-//! and digest are in base64 without padding. In hashes of the second form, versions of Keystone before 30 wrote `.` instead of `+`, because they used
-//! passlib.
+//! The forms of password hashes that Keystone has in addition to bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and
+//! `$pbkdf2-sha512$rounds$salt$digest`. Salt and digest are in base64 without padding. In hashes of the second form, versions of Keystone before 30
+//! wrote `.` instead of `+`, because they used passlib.
 //!
 //! In `$bcrypt-sha256$v=2,t=2b,r=12$salt$digest`, salt and digest are the salt and the digest of a bcrypt hash of cost `r`. The input of bcrypt is
 //! not the secret, but the HMAC-SHA-256 of the secret, in base64. The key of the HMAC is the salt.

@@ -78,7 +78,7 @@ pub fn open<'r>(ring: &KeyRing, token: &str, room: &'r mut Room) -> Result<Opene
 /// Encrypts and signs a payload with the primary key. The IV must be random.
 ///
 /// # Errors
-/// [`NotOurs`] when the ring is empty, or the library refuses.
+/// [`NotOurs`] when the ring is empty, or the encryption fails.
 pub fn seal(ring: &KeyRing, issued_at: u64, iv: [u8; IV_BYTES], payload: &[u8]) -> Result<String, NotOurs> {
     let key = ring.keys.first().ok_or(NotOurs)?;
     let mut encrypted = payload.to_vec();

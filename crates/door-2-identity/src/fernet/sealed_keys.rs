@@ -22,7 +22,7 @@ fn ring(by: &HashKey) -> Result<KeyRing, NotOurs> {
 /// Encrypts keys for all members that have the key `by`. Each call of `iv` must return new random bytes. The result has one line for each key.
 ///
 /// # Errors
-/// When the library refuses, or there are no random bytes.
+/// When the encryption fails, or `iv` returns an error.
 pub fn seal_keys<E>(
     by: &HashKey,
     id: KeysId,

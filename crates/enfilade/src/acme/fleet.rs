@@ -98,7 +98,7 @@ impl OfFleet {
 }
 
 impl Taken<'_> {
-    /// Renews the order until this member has lost the order.
+    /// Renews the lease of the order until this member has lost the order.
     pub(super) async fn keep(&self) -> anyhow::Error {
         let mut renewed = Instant::now();
         loop {

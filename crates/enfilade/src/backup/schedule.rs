@@ -68,7 +68,7 @@ impl Record {
         };
         serde_json::from_slice(&text).with_context(|| {
             format!(
-                "`{}` is damaged: remove this file. All backups stay, but the server no longer deletes the old ones",
+                "`{}` is damaged: remove this file. The server then does not know its earlier backups and does not delete them, so delete the old ones yourself",
                 path.display()
             )
         })

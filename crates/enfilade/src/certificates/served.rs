@@ -172,8 +172,8 @@ impl Served {
         changed: Option<&BTreeSet<PathBuf>>,
     ) -> anyhow::Result<(usize, String)> {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        // If the last certificate was removed, the snapshot was not replaced, and the removed certificate is still served. In this case, all files
-        // are read, and not only the changed files.
+        // If the only remaining certificate was removed, the snapshot was not replaced, so the removed certificate is still served. In this case, all
+        // files are read, and not only the changed files.
         let is_empty = faults.is_place_refused && !keeper.files.is_behind();
         let looked = match changed.filter(|_| !is_empty) {
             Some(changed) => keeper.files.look_at(&certificates, changed, rules, clock::nanos()),

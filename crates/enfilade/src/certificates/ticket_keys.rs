@@ -19,8 +19,8 @@ const EVERY: Duration = Duration::from_secs(30);
 /// Reads the keys now, and then periodically in a separate thread. Rotates the keys when one key has sealed tickets for [`SEALS_SECONDS`].
 pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
-    // Only servers create these keys, and the directory in which servers count active operations. If this directory does not exist, no server has run
-    // yet, and it is normal that there are no keys.
+    // Only servers create these keys. Only servers also create the directory in which they count active operations. If this directory does not exist,
+    // no server has run yet, and it is normal that there are no keys.
     if operations::place(&home.data).exists() && !keys.directory().exists() {
         output::note(&format!(
             "warning: the keys of TLS session tickets in `{}` are missing: the server makes new keys, and every client does one full handshake",

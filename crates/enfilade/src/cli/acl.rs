@@ -95,7 +95,7 @@ pub(crate) enum Acl {
     },
     /// Show the mapped foreign SIDs, and the user or group of each SID
     Mapped,
-    /// Compare two reviews that were saved with --json: rights gained, lost, or changed
+    /// Compare two reviews that `acl review --json` wrote: rights gained, lost, or changed
     Changes {
         /// The earlier review
         before: PathBuf,

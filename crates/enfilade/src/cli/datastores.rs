@@ -73,7 +73,7 @@ pub(crate) enum Datastore {
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
         /// Let this member of the fleet serve the datastore. The maintenance mode of the datastore must be `offline`. The value `none` means the
-        /// files member. Further members take the datastore over, in this order, if the members before them have no server for 10 s
+        /// files member. If you name several members, a later member takes the datastore over when all members before it have had no server for 10 s
         #[arg(long, value_name = "MEMBER,…")]
         home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it

@@ -26,7 +26,8 @@ pub(crate) enum Facts {
     },
     /// Replace all records in the store (the facts) with the records of a backup; running servers use the new records from their next request on
     Restore {
-        /// The backup file. Without this argument, --accept-rollback accepts the present records of a store that was rolled back
+        /// The backup file. With --accept-rollback it can be left out: then the store keeps its present records, although it was rolled back or
+        /// replaced
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
         /// Replace existing facts

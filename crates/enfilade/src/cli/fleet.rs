@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fleet {
-    /// Make this machine the first member of a new fleet, with its facts; set `[fleet]` in enfilade.toml first, and stop the server
+    /// Make this machine the first member of a new fleet, which begins with the facts of this machine; set `[fleet]` in enfilade.toml first, and stop
+    /// the server
     Init,
     /// Write a file with which a further machine can join the fleet once within 24 h; the file contains the facts and the keys, so keep it secret
     Invite {
@@ -38,8 +39,8 @@ pub(crate) enum Fleet {
     },
     /// Turn this member's copy of the facts into an independent store, for example after all data of etcd was lost; stop every other member first
     Recover {
-        /// Confirm that no other member continues: changes that this machine does not have are lost, and credentials and rights that these changes
-        /// revoked are valid again
+        /// Confirm that no other member runs any more: changes that this machine does not have are lost, and credentials and rights that these
+        /// changes revoked are valid again
         #[arg(long)]
         force: bool,
         /// Accept that `user.cfg` and the other edited files of this machine differ from the files that the fleet read last: the users, tokens and

@@ -21,7 +21,8 @@ pub(crate) enum Import {
         without_second_factor: bool,
         /// Declare that an earlier import was from the same source. Then users, tokens and datastores on this server count as identical with those of
         /// the same name in the source. Users without a password on this server get their password from the source, and new roles and tokens are
-        /// imported. Without this option, this happens only for records with the same hash of a password or secret on this server and in the source
+        /// imported. Without this option, a user counts as identical only if the hash of the password or of a token's secret is the same on this
+        /// server and in the source, and a token only if the hash of its secret is the same
         #[arg(long)]
         same_source: bool,
     },

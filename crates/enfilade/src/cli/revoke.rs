@@ -35,7 +35,8 @@ pub(crate) enum Revoke {
         #[command(flatten)]
         extent: Extent,
     },
-    /// Delete an API token with the sessions and records made with it, or end one session
+    /// Delete an API token or application credential with its sessions (and the credentials, trusts and EC2 keys that the application credential
+    /// created), or end one session
     Token {
         /// USER@REALM!NAME of an API token, or the audit id of a session; `-` reads the token of a session from standard input
         #[arg(allow_hyphen_values = true)] // one audit id in 64 begins with a hyphen
@@ -79,8 +80,8 @@ pub(crate) enum Revoke {
 /// The extent of a revocation.
 #[derive(Debug, Args)]
 pub(crate) struct Extent {
-    /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens and WebDAV locks of the users.
-    /// For a project, delete only the application credentials, EC2 keys, trusts and OAuth access tokens for the project
+    /// Also delete permanently the passwords, API tokens, application credentials, EC2 keys, trusts, OAuth access tokens and WebDAV locks of the
+    /// users. For a project, delete only the application credentials, EC2 keys, trusts and OAuth access tokens for the project
     #[arg(long)]
     pub(crate) everything: bool,
 }

@@ -159,7 +159,7 @@ fn removed(home: &Home, name: &DatastoreName) -> anyhow::Result<String> {
     ))
 }
 
-/// The new home of a datastore; `None` for the files member. The change of the facts checks the home again.
+/// The new home of a datastore; `None` for the files member. `enfilade_admin` checks the home again when it changes the facts.
 fn home_of(home: &Home, name: &DatastoreName, members: &str) -> anyhow::Result<Option<HomeMembers>> {
     let (row, profile) = home.source().read(|view| {
         Ok::<_, SourceError>((view.get::<DatastoreRow>(name)?, view.get::<DatastoreProfile>(name)?))

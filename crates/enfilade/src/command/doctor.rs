@@ -408,7 +408,8 @@ fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("last checked {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not checked by a server since the machine started".to_owned(),
     };
-    // In a fleet, this command does not read the edited files. The server of the files member reads the files, and the changes go through the log.
+    // In a fleet, this command does not read the edited files. The server of the files member reads the files, and the changes go through the log of
+    // the fleet.
     if !lmdb.is_replica()
         && let Err(why) = crate::look::look(lmdb, lmdb, &mut Mirror::new(set.clone()))
     {
@@ -492,7 +493,7 @@ fn unused(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     unused.into_iter().map(|unused| warning(unused.file, unused.says)).collect()
 }
 
-/// Roles of `acl.cfg` on namespaces, which have no effect on this server, and problems of the list of imports.
+/// Roles of `acl.cfg` on namespaces, which have no effect on this server, and errors if the list of imported records cannot be read.
 fn imports(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
     let files = file_set(&installation.data, &installation.config);
     let without_effect = enfilade_admin::roles_without_effect(lmdb, &files).into_iter();

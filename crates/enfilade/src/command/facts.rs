@@ -105,7 +105,7 @@ fn run_check(lmdb: &Lmdb, was_refused: bool, json: bool) -> anyhow::Result<ExitC
     drop(progress);
     let is_sound = checked.problems.is_empty();
     let advice = match is_sound {
-        true => "no record is damaged, stale or missing",
+        true => "no record is damaged or missing, and each record has the content that was last written",
         false => {
             "requests that need a damaged record are refused; replace the record, or restore a backup with `enfilade facts restore FILE --force`"
         }

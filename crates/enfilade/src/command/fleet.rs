@@ -79,7 +79,7 @@ fn init(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let log = log(config, at.store)?;
     let begun = wait_for(async {
         let begun = match log.begin(at.revision, state).await {
-            // An earlier `init` may have been interrupted after it began the log.
+            // An earlier `init` may have been interrupted after it had created the log in etcd.
             Err(why @ LogError::NotOurs { .. }) => {
                 let found = log.head().await;
                 match found.is_ok_and(|head| (head.at, head.state) == (at, state)) {
@@ -430,7 +430,7 @@ fn expel(installation: &Installation, expelled: &str, json: bool) -> anyhow::Res
     );
     if found.has_files {
         text.push_str(
-            "\nits edited files and datastores were those of the fleet: run `enfilade fleet follow-files` on another member",
+            "\nit was the files member: until you run `enfilade fleet follow-files` on another member, no member reads the edited files or serves the datastores for which no home is set",
         );
     }
     let served = served_by(&lmdb, expelled)?;

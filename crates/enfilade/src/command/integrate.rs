@@ -2,8 +2,8 @@
 //!
 //! In a template, `@NAME@` stands for a value. A line can begin with a prefix. A line with the prefix `@tls:` is printed only if the proxy listens
 //! with TLS. `@plain:` is for a proxy that listens without TLS. `@strip:` is for an application that gets no credentials. `@http:` is for a proxy
-//! that asks over HTTP. `@grpc:` is for a proxy that asks over gRPC. `@bind:` is for a proxy that listens on one address of the machine. `@files:` is
-//! for a proxy that itself serves the files of a datastore. `@upstream:` is for a proxy that passes requests on.
+//! that asks this server over HTTP. `@grpc:` is for a proxy that asks this server over gRPC. `@bind:` is for a proxy that listens on one address of
+//! the machine. `@files:` is for a proxy that itself serves the files of a datastore. `@upstream:` is for a proxy that passes requests on.
 
 mod enable;
 
@@ -151,7 +151,7 @@ fn values(
     let of_client = [&arguments.client_certificate, &arguments.client_key, &arguments.ca];
     if *product != Product::Traefik && of_client.iter().any(|file| file.is_some()) {
         bail!(
-            "only Traefik asks with a client certificate: leave out `--client-certificate`, `--client-key` and `--ca`"
+            "only Traefik connects to the server with a client certificate: leave out `--client-certificate`, `--client-key` and `--ca`"
         );
     }
     if arguments.grpc && *product != Product::Envoy {

@@ -117,7 +117,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     }
     let mut text = match is_made {
         true => format!("keys created in {directory}"),
-        // With `--accept-loss`, the key of API tokens may change. Then the next lines of the output report this.
+        // With `--accept-loss`, the key of API tokens may change. If it changes, the next lines of the output say so.
         false if accept_loss => format!("{directory} has keys already, which stay as they are"),
         false => format!("{directory} has keys already; nothing changed"),
     };
@@ -131,7 +131,7 @@ fn init(home: &Home, keys: &FernetKeys, accept_loss: bool, json: bool) -> anyhow
     }
     let refused = if accept_loss { Some(home.accept_lost_token_key()?) } else { None };
     match refused.as_deref() {
-        Some([]) => text.push_str("\nno API token needs a lost key"),
+        Some([]) => text.push_str("\nno API token needs a lost key, so no API token was changed"),
         Some(names) => {
             let count = names.len();
             text.push_str(&format!(

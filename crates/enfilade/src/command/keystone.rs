@@ -99,7 +99,7 @@ pub(super) fn bootstrap(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The records that the options describe. URLs that are not in the options are missing.
+/// The records that the options describe. They contain only the URLs that are in the options.
 fn wanted(new: &Bootstrap, password: Secret) -> admin::Bootstrap {
     let urls = [
         (Interface::Public, &new.public_url),

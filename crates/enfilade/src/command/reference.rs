@@ -1,4 +1,4 @@
-//! `enfilade reference`: the tables of the program.
+//! `enfilade reference`: prints tables about this program, such as its configuration keys, limits, metrics and commands.
 
 use crate::cli::Subject;
 use crate::output;

@@ -103,8 +103,9 @@ struct Subject {
     name: String,
     marks: Vec<Revoked>,
     deletes: Deletes,
-    /// The users that belong to the subject. The report lists the credentials and trusts of these users that still work. For `projects`, the report
-    /// also lists the credentials and trusts that other users have for these projects.
+    /// The users that the subject concerns: the user itself, the members of the group, the users of the domain, or the owner of the session,
+    /// credential or trust. The report lists the credentials and trusts of these users that still work. For `projects`, the report also lists the
+    /// credentials and trusts that other users have for these projects.
     users: BTreeSet<UserId>,
     projects: Vec<ProjectId>,
     /// The user that owns the subject, if there is one.

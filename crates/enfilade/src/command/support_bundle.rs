@@ -1,5 +1,5 @@
-//! `enfilade support-bundle`: writes one file with data for the examination of a problem. The command also works if the server, its configuration or
-//! its facts do not work.
+//! `enfilade support-bundle`: writes one file with data for the examination of a problem. The command also works if no server runs, or if the
+//! configuration or the facts cannot be read.
 
 use crate::{clock, home, output};
 use anyhow::Context;

@@ -33,7 +33,7 @@ impl TryFrom<Spelled<String>> for EtcdUrls {
                 Some(("http", host)) if is_loopback(host) => true,
                 Some(("http", _)) => {
                     return Err(format!(
-                        "`{url}`: the log of a fleet contains hashes of passwords, so etcd on another machine needs TLS; expected https://HOST:PORT"
+                        "`{url}`: the changes that a fleet stores in etcd contain hashes of passwords, so etcd on another machine needs TLS; expected https://HOST:PORT"
                     ));
                 }
                 _ => false,

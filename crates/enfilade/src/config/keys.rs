@@ -141,8 +141,7 @@ keys! {
         crt_list: Option<PathBuf>, "off", Reload;
         /// A directory of CA certificates. If a bundle has no chain, the server adds the chain from this directory.
         issuers: Option<PathBuf>, "off", Reload;
-        /// How the server uses the stored index of certificates at its start: not at all, after it checked the files for changes, or before it checks
-        /// them.
+        /// Whether the server uses the stored index of certificates at its start, and when it checks the files for changes.
         index: UseOfIndex, Restart;
         /// When the server verifies the keys of the certificates.
         check: Check, Restart;
@@ -218,8 +217,8 @@ keys! {
     }
     /// The console, and the trash for the files that are deleted in it.
     console: Console, "console.md#trash" {
-        /// Serve the console and the links of users. If this is `false`, the addresses below `/console/` and `/s/` do not exist, and every request
-        /// for a link gets the status 404. Then nobody can restore files from the trash, but the server still removes old items.
+        /// Serve the console, and the links with which users share files. If this is `false`, the addresses below `/console/` and `/s/` do not exist,
+        /// and every request for a link gets the status 404. Then nobody can restore files from the trash, but the server still removes old items.
         enabled: bool = true, Restart;
         /// The number of days after which the server removes deleted files from the trash; 0 means that the console deletes files at once. With
         /// 0, earlier items stay in the trash until users remove them.
@@ -284,8 +283,8 @@ keys! {
         /// This machine serves requests only for this number of milliseconds after the last proof that its facts were current. If a member does not
         /// answer, each change takes this long. Set the same value on every member. Stop the servers of all members before you change the value.
         proof_millis: ProofMillis, Restart;
-        /// Whether the server asks etcd before each request whether the facts are current. Then a virtual machine that was paused never decides by
-        /// old facts. Each request takes longer by one read of etcd. Requests that arrive at the same time share one read.
+        /// Whether the server asks etcd before each request whether the facts are current. If it does, a virtual machine that was paused never uses
+        /// old facts for a decision. Each request takes longer by one read of etcd. Requests that arrive at the same time share one read.
         strict: bool = false, Restart;
         /// The address at which other members connect to this machine, to report applied changes, and to pass on requests for datastores of this
         /// machine. Set this key on every member.
@@ -305,7 +304,7 @@ keys! {
         every: Option<Duration>, "`24h`", Restart;
         /// The number of backups that are kept.
         keep: Positive = Positive(7), Restart;
-        /// The age recipients that can decrypt the backups, separated by commas.
+        /// The public keys (recipients of the tool `age`) for which the backups are encrypted, separated by commas.
         recipients: Recipients, "not encrypted", Restart;
     }
 }

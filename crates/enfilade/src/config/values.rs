@@ -162,7 +162,7 @@ choices! {
 pub(crate) struct AtMost<const MOST: u64>(u64);
 
 impl<const MOST: u64> AtMost<MOST> {
-    /// A default for the table of keys. The default is `number`, or the upper bound if `number` is larger.
+    /// Makes a default value for the table of keys: `number`, or the upper bound if `number` is larger.
     pub(super) fn of(number: i64) -> Self {
         AtMost(number.unsigned_abs().min(MOST))
     }

@@ -54,7 +54,7 @@ type Identity = (u64, u64);
 /// The restrictions that are set.
 pub(super) struct Restricted {
     pub(super) status: RulesetStatus,
-    /// The directories in which content can be opened.
+    /// The directories in which content of datastores can be opened.
     pub(super) openable: BTreeSet<Identity>,
     /// The directories in which the server can read files.
     pub(super) readable: BTreeSet<Identity>,

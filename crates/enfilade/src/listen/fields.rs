@@ -34,7 +34,7 @@ pub(super) struct Fields {
     /// The received part of an unfinished header block.
     block: Vec<u8>,
     table: Table,
-    /// The newest stream. A header block on this stream or on an older stream contains trailers (RFC 9113 §5.1.1).
+    /// The id of the newest stream. A header block on a stream with this id or a lower id contains trailers (RFC 9113 §5.1.1).
     newest: u32,
     are_trailers: bool,
 }

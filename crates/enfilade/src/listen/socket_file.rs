@@ -29,7 +29,7 @@ pub(super) fn path_in(text: &str) -> Option<Result<&Path, String>> {
     Some(match path.len() {
         _ if !path.starts_with('/') => Err(format!("`{text}`: the path is not absolute; {example}")),
         _ if path.ends_with('/') || path.contains([',', '\0']) => {
-            Err(format!("`{text}`: the path must be that of a file, and must not contain a comma; {example}"))
+            Err(format!("`{text}`: the path must not end with `/` or contain a comma; {example}"))
         }
         bytes if bytes > PATH_BYTES_MAX => Err(format!(
             "`{text}`: the path has {bytes} bytes, and a Unix socket takes at most {PATH_BYTES_MAX}; choose a shorter one"

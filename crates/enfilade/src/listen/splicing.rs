@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// A client is fast if it reads the bytes of a pipe within this time. For a fast client, a thread waits for the socket. The reason: waking the async
-/// runtime for every megabyte would take longer than sending the megabyte.
+/// A client is fast if each call of [`send`] waits for the socket for less than this time in total. For a fast client, a thread waits for the socket.
+/// The reason: waking the async runtime for every megabyte would take longer than sending the megabyte.
 const FAST: Duration = Duration::from_millis(200);
 
 /// A connection that writes the given bytes, but sends the content of pipes in place of placeholder bytes.
@@ -25,7 +25,7 @@ pub(super) struct Splicing {
     sending: Option<JoinHandle<io::Result<(usize, bool)>>>,
 }
 
-/// How fast a client reads the content of pipes.
+/// Whether the client of a connection is fast ([`FAST`]).
 enum Pace {
     /// No content of a pipe has been sent yet.
     Unknown,

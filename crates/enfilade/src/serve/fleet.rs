@@ -39,8 +39,8 @@ pub(super) fn peers(home: &Home) -> anyhow::Result<Option<watch::Receiver<Peers>
     passing::follow(&home.config, home.store.at().store, tls, server).map(Some)
 }
 
-/// Gives the faces of a server the metrics of the fleet, the connections to other members, and the check before each request for `[fleet] strict`. If
-/// the server is not in a fleet, this function changes nothing.
+/// Gives the faces of a server the metrics of the fleet and the connections to other members. If `[fleet] strict` is set, also gives them the check
+/// before each request. If the server is not in a fleet, this function changes nothing.
 pub(super) fn connect(home: &Home, peers: Option<&watch::Receiver<Peers>>, faces: Faces) -> Faces {
     let Some(server) = home.facts.server.clone() else { return faces };
     let of_metrics = Arc::clone(&server);

@@ -20,7 +20,7 @@ pub(super) fn code_of(click: &Click<'_>) -> Result<Secret, Trouble> {
     Secret::new(code.as_bytes()).ok_or_else(|| said("enter the code of the authenticator app"))
 }
 
-/// Checks the password and the code in a form. The caller has to commit the use of the code.
+/// Checks the password and the code in a form. The caller must store that the code was used.
 pub(super) async fn proven(click: &mut Click<'_>) -> Result<Passcode, Trouble> {
     let present = parameter(&click.form, "present").unwrap_or_default().to_owned();
     prove_password(click, present.as_bytes()).await?;

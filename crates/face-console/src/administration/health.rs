@@ -57,7 +57,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             is_good: mirror == MirrorHealth::Current,
             says: match mirror {
                 MirrorHealth::Current => "read within the stale limit".to_owned(),
-                _ => "not read for too long, so the users, roles and datastores in these files are refused; the log of the server says why".to_owned(),
+                _ => "not read for longer than the stale limit, so the server does not use the users, roles and datastores in these files; the log of the server says why".to_owned(),
             },
         },
         Check {

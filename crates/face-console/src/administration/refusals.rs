@@ -1,5 +1,5 @@
 //! The page of refusals: how many requests each door refused, and the newest refusals. The page needs the privilege to read the log. But a path or a
-//! reason can reveal a hidden file. The name in a failed login can be a password that was typed into the wrong field. So users who can give
+//! reason can reveal a hidden file. The name in a failed login can be a password that was typed into the wrong field. So only users who can give
 //! themselves every right see all texts. Other users see a path or a reason only if they administer the datastore.
 
 use super::may_see;

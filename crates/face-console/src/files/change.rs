@@ -44,7 +44,7 @@ pub(crate) fn forms(click: &Click<'_>, place: &Place) -> Markup {
     }
 }
 
-/// Does the action that a form of the page of a place requests. If the action fails, the page shows the reason.
+/// Does the action that a form on the page of a file or folder requests. If the action fails, the page shows the reason.
 pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer, Failure> {
     click.trace.event.datastore = place.datastore.to_string();
     let done = match click.field("do") {

@@ -59,7 +59,7 @@ impl Origin {
         let Some(host) = parameter(pairs, "host") else { return Ok(Ok(None)) };
         let browser = parameter(pairs, "state").and_then(from_lower_hex::<32>).map(SecretDigest);
         let (Ok(host), Some(browser)) = (host.parse::<HostName>(), browser) else { return Ok(Err(BadLink)) };
-        // A browser is redirected only to hosts of applications, and only to the port that the facts contain.
+        // A browser is redirected only to hosts of applications, and only to the port that the facts contain for the application.
         let found = application_of(faces.house().source(), &host).map_err(crate::failure)?;
         let Some((application, authority)) = found else { return Ok(Err(BadLink)) };
         let url = format!("https://{authority}");
@@ -138,7 +138,7 @@ async fn proceed(
     Ok(redirect(&url(&before, &[("code", &code), ("to", origin.to.as_str())])))
 }
 
-/// The page with the form. If `receipt` is given, the form asks for the code.
+/// The page with the form. If `receipt` is given, the form asks for the code of the second factor, and not for the password.
 fn form(
     origin: Option<&Origin>,
     pairs: &Fields,

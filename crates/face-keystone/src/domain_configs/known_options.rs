@@ -80,11 +80,13 @@ pub(super) fn invalid(why: String) -> Error {
 
 fn known(group: &str, option: &str) -> Result<&'static Known, Error> {
     let found = KNOWN.iter().find(|(of, name, _)| (*of, *name) == (group, option));
-    found.ok_or_else(|| invalid(format!("the option {option} in group {group} cannot be set for one domain")))
+    found.ok_or_else(|| {
+        invalid(format!("a domain configuration cannot contain an option {option} in group {group}"))
+    })
 }
 
 impl Part {
-    /// The part that the path names. The parameter `at` of the path is the group, and the next parameter is the option.
+    /// The part that the path names. The parameter of the path with the index `at` is the group, and the next parameter is the option.
     pub(super) fn of(call: &Call, at: usize) -> Self {
         let part = |at: usize| Some(call.decoded(at)).filter(|text| !text.is_empty());
         Part { group: part(at), option: part(at + 1) }
@@ -94,7 +96,7 @@ impl Part {
     pub(super) fn check(&self) -> Result<(), Error> {
         let Some(group) = &self.group else { return Ok(()) };
         if !KNOWN.iter().any(|(known, ..)| known == group) {
-            return Err(invalid(format!("the group {group} cannot be set for one domain")));
+            return Err(invalid(format!("a domain configuration cannot contain a group {group}")));
         }
         self.option.as_ref().map_or(Ok(()), |option| known(group, option).map(drop))
     }

@@ -411,7 +411,7 @@ fn answers(route: &V3Route) -> Value {
         ("431", "the headers are longer than 32 KiB", true),
         (
             "501",
-            "the request uses a part of trusts that is not implemented",
+            "the request uses a feature of trusts that is not implemented",
             route.path.starts_with("/OS-TRUST") && route.method == "POST",
         ),
         ("503", "the server is overloaded, or the facts cannot be read", true),

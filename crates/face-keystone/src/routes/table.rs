@@ -1,4 +1,5 @@
-//! The table of calls. Each `resource!` makes the five calls of a kind of resource, and each `grants!` makes the four calls of role assignments.
+//! The table of calls. Each `resource!` generates the rows of the five calls of a kind of resource, and each `grants!` generates the rows of the four
+//! calls of role assignments.
 
 use super::super::resource::Resource;
 use super::super::{
@@ -132,13 +133,13 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
             session("GET", "/domains/config/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show defaults of all options of domains"),
             session("GET", "/domains/config/{group}/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show defaults of a group of options"),
             session("GET", "/domains/config/{group}/{option}/default", V3Call::Do(domain_configs::defaults), "get_domain_config_default", "Show default of an option"),
-            session("GET", "/domains/{domain_id}/config", V3Call::Do(domain_configs::show), "get_domain_config", "Show configuration of a domain without secrets"),
+            session("GET", "/domains/{domain_id}/config", V3Call::Do(domain_configs::show), "get_domain_config", "Show configuration of a domain, without secret options"),
             session("PUT", "/domains/{domain_id}/config", V3Call::Do(domain_configs::put), "create_domain_config", "Replace configuration of a domain"),
             session("PATCH", "/domains/{domain_id}/config", V3Call::Do(domain_configs::update), "update_domain_config", "Change options of a domain"),
             session("DELETE", "/domains/{domain_id}/config", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete configuration of a domain"),
             session("GET", "/domains/{domain_id}/config/security_compliance", V3Call::Do(domain_configs::security_compliance), "get_security_compliance_domain_config", "Show rules for passwords; the domain must be the default domain"),
             session("GET", "/domains/{domain_id}/config/security_compliance/{option}", V3Call::Do(domain_configs::security_compliance), "get_security_compliance_domain_config", "Show one rule for passwords; the domain must be the default domain"),
-            session("GET", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::show), "get_domain_config", "Show a group of options of a domain without secrets"),
+            session("GET", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::show), "get_domain_config", "Show a group of options of a domain, without secret options"),
             session("PATCH", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::update), "update_domain_config", "Change a group of options of a domain"),
             session("DELETE", "/domains/{domain_id}/config/{group}", V3Call::Do(domain_configs::delete), "delete_domain_config", "Delete a group of options of a domain"),
             session("GET", "/domains/{domain_id}/config/{group}/{option}", V3Call::Do(domain_configs::show), "get_domain_config", "Show an option of a domain; a secret option is not shown (404)"),
@@ -233,8 +234,8 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &federation!("mappings", "mapping_id", Mapping, "mapping", "mappings"),
         &federation!("service_providers", "service_provider_id", ServiceProvider, "service_provider", "service_providers"),
         &[
-            session("GET", "/OS-FEDERATION/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role; use /v3/auth/projects"),
-            session("GET", "/OS-FEDERATION/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role; use /v3/auth/domains"),
+            session("GET", "/OS-FEDERATION/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role; use /v3/auth/projects instead"),
+            session("GET", "/OS-FEDERATION/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role; use /v3/auth/domains instead"),
         ],
         &resource!(Blob, "credential", "credentials"),
         &[

@@ -14,7 +14,8 @@ pub enum Verifier {
     Keyed([u8; 32]),
     /// The string of a slow hash: crypt(3) or argon2.
     Crypt(String),
-    /// A crypt(3) string that a keyed hash replaces at the next use of the secret, if the secret cannot be guessed.
+    /// A crypt(3) string. At the next use of the secret, the server replaces this string with a keyed hash, but only if the secret has the form of a
+    /// secret that the server generated, and the string proves the whole secret (a bcrypt hash ignores the end of a long secret).
     Upgrading(String),
     /// The owner authenticates with a client certificate in the TLS handshake. The certificate has this SHA-256 fingerprint. The token has no secret,
     /// and the public fingerprint is not accepted as a secret.

@@ -127,7 +127,7 @@ impl HomeMembers {
         Some(self.members().take(place).collect())
     }
 
-    /// The home after the member `member` took the datastore over: `member` is the first, and the other members keep their order.
+    /// The list of members after the member `member` took the datastore over: `member` is the first, and the other members keep their order.
     #[must_use]
     pub fn taken_over_by(&self, member: &str) -> Self {
         let others = self.members().filter(|other| *other != member);

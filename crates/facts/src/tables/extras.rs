@@ -27,8 +27,8 @@ pub enum ResourceKind {
     Endpoint = 7,
     /// A region.
     Region = 8,
-    /// A record of another server that an import added to this server, or found on this server already. The list of imports contains the kind of the
-    /// record, and its name or key ([`ExtraKey`]). If the record is removed from this server, no later import adds it again.
+    /// A record that came from another server: an import added the record to this server, or found it on this server already. The list of imports
+    /// contains the kind of the record, and its name or key ([`ExtraKey`]). If the record is removed from this server, no later import adds it again.
     Imported = 9,
     /// A registered limit.
     RegisteredLimit = 10,
@@ -92,8 +92,8 @@ impl ExtraKey {
         ExtraKey { kind, id: key.bytes() }
     }
 
-    /// The key in the list of imports for the record with the key `key` in its own table. The list contains the key as hexadecimal digits, or a long
-    /// key as its SHA-256 digest, because a key in the store has a limited length.
+    /// The key of the entry in the list of imports for a record. `key` is the key of the record in its own table. The list contains `key` as
+    /// hexadecimal digits, or, if `key` is long, as its SHA-256 digest, because a key in the store has a limited length.
     pub fn imported(kind: &str, key: &[u8]) -> Self {
         let key = match key.len() {
             ..=LISTED_KEY_BYTES_MAX => to_hex(key),

@@ -1,5 +1,5 @@
-//! Federation: the servers that authenticate users for this server (identity providers), and the servers for which this server authenticates its
-//! users (service providers). No decision of this server depends on these records yet.
+//! Federation: the servers that authenticate users for this server (identity providers), and the servers for which this server authenticates users
+//! (service providers). No decision of this server depends on these records yet.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -112,7 +112,7 @@ pub struct ProtocolKey {
 
 impl ProtocolKey {
     /// The prefix of the keys of a provider's protocols: the length of the provider's id in one byte, and the id. No provider has an id of 255 or
-    /// more bytes. For such an id, the length is 255, and the prefix matches no key.
+    /// more bytes. For such an id, the first byte of the prefix is 255, so the prefix matches no key.
     pub fn of(provider: &IdentityProviderId) -> Vec<u8> {
         let length = u8::try_from(provider.0.len()).unwrap_or(u8::MAX);
         [&[length], provider.0.as_bytes()].concat()
@@ -182,7 +182,7 @@ impl Row for Mapping {
     }
 }
 
-/// A server for which this server authenticates its users.
+/// A server for which this server authenticates users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceProvider {
     /// The URL at which a client signs in.

@@ -146,7 +146,7 @@ impl Row for MirroredFile {
     const TABLE: Table = Table::Files;
     type Key = FileName;
 
-    /// Forgets the version of the file, so that the whole file is compared with the records of the dump.
+    /// Clears the version of the file, so that the server compares the whole file with the records from the dump.
     fn arrive(&mut self) {
         (self.version, self.digest, self.good) = (None, [0; 16], None);
     }

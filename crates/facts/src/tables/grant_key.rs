@@ -30,7 +30,7 @@ pub enum GrantScope {
 }
 
 impl Grantee {
-    /// The kind in the key, and the id.
+    /// The number in the key that stands for the kind of grantee, and the id of the user or group.
     pub(super) fn parts(&self) -> (u8, &[u8]) {
         match self {
             Grantee::User(id) => (1, id.bytes()),

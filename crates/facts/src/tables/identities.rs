@@ -65,7 +65,7 @@ pub struct User {
     /// A description of the user.
     pub comment: Option<String>,
     /// The field is `Some` if `user.cfg` defines the user. The file then defines the user's existence, `enabled`, expiry and comment. All other
-    /// fields are facts of the store.
+    /// fields are stored only here, and no file defines them.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -17,7 +17,7 @@ pub enum LeavingKey {
     Group(GroupId),
     /// A role, with its grants.
     Role(RoleId),
-    /// An endpoint or a group of endpoints, with the filters of projects that select it.
+    /// An endpoint or a group of endpoints, with the endpoint filters that select it for projects.
     Selected(Selected),
     /// An OAuth consumer, with its request tokens and access tokens.
     Consumer(ConsumerId),
@@ -52,7 +52,7 @@ impl Key for LeavingKey {
     }
 }
 
-/// A record without a value: dependent records of the resource may still exist.
+/// A record without a value. While it exists, dependent records of the removed resource may exist, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaving;
 

@@ -178,11 +178,11 @@ impl Row for RequestToken {
 /// A delegation to a consumer. After it is created, it does not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessToken {
-    /// The consumer that acts for the user. A session is valid only while the consumer exists.
+    /// The consumer that acts for the user. A session that was issued for this access token is valid only while the consumer exists.
     pub consumer: ConsumerId,
     /// The secret with which the consumer signs its logins.
     pub secret: SharedSecret,
-    /// The user who delegated the roles. A session has no more rights than this user has.
+    /// The user who delegated the roles. A session that was issued for this access token has no more rights than this user has.
     pub user: UserId,
     /// The project.
     pub project: ProjectId,

@@ -142,7 +142,8 @@ pub struct Profile {
     /// Whether this user never becomes inactive, even without logins.
     #[serde(default)]
     pub is_always_active: bool,
-    /// The rules for multi-factor authentication, if they are in force: a login needs all methods of one rule. Empty if no rule is in force.
+    /// The rules for multi-factor authentication: a login needs all methods of one rule. Empty if the user has no rules, or if the user's option
+    /// `multi_factor_auth_enabled` is false.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mfa_rules: Vec<Vec<String>>,
 }

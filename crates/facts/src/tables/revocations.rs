@@ -77,7 +77,7 @@ impl Revoked {
         !matches!(self, Revoked::Horizon | Revoked::Passed | Revoked::Last)
     }
 
-    /// The number of the kind in the key, and the id.
+    /// The number in the key that stands for the kind of subject, and the id of the subject.
     fn parts(&self) -> (u8, &[u8]) {
         match self {
             Revoked::Token(id) => (1, id),
@@ -161,8 +161,8 @@ impl Key for Revoked {
 /// | record | `issued_before` | `revoked_at` | `until` |
 /// |---|---|---|---|
 /// | [`Horizon`](crate::Horizon) | the horizon | the wall clock when the horizon was moved | the horizon |
-/// | [`Passed`](crate::Passed) | purges may have deleted the marks that cover only tokens that expire up to this second | the time since the start of the machine | the purge time |
-/// | [`LastMarks`](crate::LastMarks) | the latest second that a mark covers, without the timeless marks | the latest second that any mark covers | 1 if both seconds include all marks |
+/// | [`Passed`](crate::Passed) | a second: a purge may have deleted a mark if all tokens that the mark covers expire in this second or earlier | the time since the start of the machine | the purge time |
+/// | [`LastMarks`](crate::LastMarks) | the latest second that a mark covers, without the timeless marks | the latest second that any mark covers | 1 if both seconds include all marks, otherwise 0 |
 ///
 /// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +189,7 @@ impl Revocation {
         Revocation { issued_before, revoked_at, until }
     }
 
-    /// Returns this record for a token or a chain that expires at `end`, in seconds since the epoch.
+    /// Returns this record with `until` set to `end`: the second at which the token, or the last token of the chain, expires.
     #[must_use]
     pub(crate) fn ending(self, end: i64) -> Self {
         Revocation { until: end, ..self }

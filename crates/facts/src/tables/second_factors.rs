@@ -86,8 +86,8 @@ pub struct Passkey {
 pub struct AnsweredChallenge {
     /// The challenge.
     pub challenge: SecretDigest,
-    /// When the receipt from which the challenge was computed expires, in seconds since the epoch. The server remembers the challenge for two minutes
-    /// longer, because clocks differ.
+    /// The expiry of the receipt from which the challenge was computed, in seconds since the epoch. The server remembers the challenge for two
+    /// minutes longer, because clocks differ.
     pub until: i64,
 }
 

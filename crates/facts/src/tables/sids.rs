@@ -1,4 +1,4 @@
-//! The SIDs that this store of facts has issued, and the key of its hashes of token secrets.
+//! The record from which a store issues SIDs. The record also identifies the key with which the server hashes token secrets.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -13,12 +13,12 @@ pub struct SidSpace {
     pub words: [u32; 3],
     /// The next relative id. No relative id is issued twice.
     pub next_rid: u32,
-    /// The key of the hashes of token secrets; `None` if the store is from an older program that did not record it.
+    /// Identifies the key with which the server hashes token secrets; `None` if the store is from an older program that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_key: Option<KnownKey>,
 }
 
-/// Identifies the key of the hashes of token secrets, without revealing it.
+/// Identifies the key with which the server hashes token secrets, without revealing the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownKey {
     /// A keyed hash of a constant text.

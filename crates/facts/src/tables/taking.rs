@@ -10,9 +10,9 @@ use crate::codec::Reader;
 use crate::vocabulary::Role;
 
 /// Whether a record gives no more rights after a change than before. `before` and `after` are values without their headers; `None` means that the
-/// record does not exist. A new record counts as giving a right. Exceptions: an assignment of NoAccess that also counts below its path, and the
-/// records of `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record counts as giving no right.
-/// Exceptions: the deletion of NoAccess, and of the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
+/// record does not exist. A new record counts as giving a right. Exceptions: an assignment of NoAccess that also counts for the paths below its path,
+/// and the records of `Revocations`, `Leaving`, `Files`, `Reverse`, `UsedPasscodes` and `Activities`. The deletion of a record counts as giving no
+/// right. Exceptions: the deletion of NoAccess, and of the records of `Activities` and `SecondFactors` (see [`keeps_out`]).
 pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     if before == after {
         return true;
@@ -181,8 +181,8 @@ fn activity(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     })
 }
 
-/// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles of the path count again, or the roles of a higher
-/// path.
+/// NoAccess on a path and below it leaves no rights. When NoAccess is removed, the other roles of the path count again. If the path has no other
+/// roles, the roles of a higher path count.
 fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     let roles = |bytes: Option<&[u8]>| match bytes {
         Some(bytes) => read::<Assignment>(bytes).map(|row| row.roles),

@@ -3,8 +3,8 @@
 //! A name is any text. Names that fit Proxmox's grammar are written as they are. If a name, its realm or its token does not fit, all parts are
 //! percent-encoded, and a `%` is written before the realm: `J%C3%BCrgen%20Gro%C3%9F@%local`. No realm of Proxmox's grammar begins with `%`, so no
 //! text has two meanings. A user name that begins with `@` is also encoded, because `@` begins the spelling of a group (`@group@realm`). A name with
-//! invisible characters is also encoded, because a person cannot copy these characters. Only the files of Proxmox contain names of these two kinds as
-//! they are ([`Authid::to_proxmox`]).
+//! invisible characters is also encoded, because a person cannot copy these characters. Exception: in the files of Proxmox, names of these two kinds
+//! are not encoded ([`Authid::to_proxmox`]).
 
 mod groups;
 mod parts;

@@ -10,7 +10,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 /// The number of microseconds in a second.
 pub const MICROS_PER_SECOND: i64 = 1_000_000;
 
-/// The date and time of these seconds, or the nearest date and time that can be shown.
+/// The date and time of these seconds. Seconds before [`FIRST_SECOND`] or after [`LAST_SECOND`] become that first or last second.
 fn moment(unix_seconds: i64) -> OffsetDateTime {
     let seconds = unix_seconds.clamp(FIRST_SECOND, LAST_SECOND);
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)

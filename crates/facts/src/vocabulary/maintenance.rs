@@ -7,7 +7,7 @@ use std::fmt;
 /// The effect of an operation on a datastore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationKind {
-    /// The operation reads only the state of the datastore itself.
+    /// The operation reads only the state of the datastore, such as its used space.
     Lookup,
     /// The operation reads content.
     Read,

@@ -12,7 +12,7 @@ pub enum Role {
     Admin = 1,
     /// No rights. This role overrides every other role on the same path.
     NoAccess = 2,
-    /// Everything in a datastore, file ACLs included.
+    /// Every right in a datastore. The ACLs of files do not limit it.
     DatastoreAdmin = 3,
     /// Read.
     DatastoreReader = 4,
@@ -44,9 +44,9 @@ pub enum Role {
     TapeOperator = 17,
     /// A role of Proxmox Backup Server. This server stores the role, but no request needs its privileges.
     TapeReader = 18,
-    /// Read requests to an application.
+    /// Requests of the method class `read` to an application.
     ApplicationReader = 19,
-    /// Read requests and write requests to an application.
+    /// Requests of the method classes `read` and `write` to an application.
     ApplicationUser = 20,
     /// Every request to an application, also to its paths for administrators.
     ApplicationAdmin = 21,
@@ -105,8 +105,8 @@ impl Role {
         }
     }
 
-    /// Whether the role counts for datastores. The roles for applications do not count. The roles for remotes and tapes do not count either, because
-    /// this server only stores them.
+    /// Whether the role has an effect on access to datastores. The roles for applications have no such effect. The roles for remotes and tapes have
+    /// none either, because this server only stores them.
     pub fn speaks_of_datastores(self) -> bool {
         self as u8 <= Role::Audit as u8
     }

@@ -475,7 +475,7 @@ impl Identity {
         unwrap(&*agreed(&private, share, &salt).ok()?, body)
     }
 
-    /// The recipient of this private key.
+    /// The recipient (public key) that belongs to this private key.
     ///
     /// # Errors
     /// When the cryptographic library returns an error.

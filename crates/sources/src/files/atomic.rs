@@ -71,7 +71,7 @@ fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Writes a file that must not exist. If two callers write the same file at the same time, one caller gets the error `AlreadyExists`.
+/// Writes a file that must not exist yet. If two callers write the same file at the same time, one caller gets the error `AlreadyExists`.
 ///
 /// # Errors
 /// When the file exists, or any step fails.

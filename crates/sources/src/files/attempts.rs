@@ -1,4 +1,5 @@
-//! Counts recent failed logins of all servers of the machine, for `enfilade doctor`. The counters are not facts, because they change too often.
+//! Counts recent failed logins of all servers of the machine, for `enfilade doctor`. The counters are not stored as facts, because they change too
+//! often.
 //!
 //! ```text
 //! magic 8 | hour u64 | failed u64 | barred u64 | failed the hour before u64 | barred the hour before u64 (in the machine's byte order)

@@ -510,7 +510,7 @@ mod tests {
         }
     }
 
-    /// In each round, a different completion fails. The file of this completion is reported as failed, and all other files are read.
+    /// In each round, a different completion of io_uring fails. The file of this completion is reported as failed, and all other files are read.
     #[test]
     fn whatever_completion_fails_only_its_file_is_not_read() {
         let Ok(ring) = Ring::probe() else { return };

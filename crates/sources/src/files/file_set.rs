@@ -160,7 +160,7 @@ impl FileSet {
 /// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError<E> {
-    /// The file or its lock cannot be used, or a value cannot be written.
+    /// The file or its lock cannot be used, or the file cannot contain a value.
     #[error("{0}")]
     File(String),
     /// The callback refused the change.
@@ -244,8 +244,8 @@ impl Locked<'_> {
     /// Writes the edited files, in the order of their first edits. The locks are still held afterwards.
     ///
     /// # Errors
-    /// When a file cannot be written. If only the sync of its directory failed, this file is replaced; otherwise it is unchanged. The files after it
-    /// are unchanged.
+    /// When a file cannot be written. If only the sync of its directory failed, this file already has its new bytes; otherwise it has its old bytes.
+    /// The files after it are unchanged.
     pub fn write(&mut self) -> Result<(), String> {
         for Edited { file, target, old, is_changed, bytes } in self.edited.drain(..) {
             let written = match &old {

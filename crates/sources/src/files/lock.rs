@@ -50,7 +50,8 @@ impl FileLock {
 }
 
 /// Takes these locks. If another process holds a lock, waits until the lock is free, and then takes it. All waits together are not much longer than
-/// the time `at_most`. The result also contains the files of locks that were not taken. A lock file that does not exist is not created.
+/// the time `at_most`. The result also contains the lock files that this process opened, but could not lock. A lock file that does not exist is not
+/// created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

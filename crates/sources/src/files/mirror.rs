@@ -85,9 +85,9 @@ pub struct Mirror {
     /// The value that the field `secrets` gets when the current look succeeds.
     walked: Option<(Digest, Seen)>,
     seed: MemoSeed,
-    /// For each file that this process compared: a time, in seconds since the epoch. It is the earliest time at which some of the last good facts are
-    /// older than the stale limit. These are the last good facts of all files that were compared in the same look. If the file has problems, the
-    /// first look that is made at this time or later reads the file again. A file with problems is also read if it has no entry in this map.
+    /// For each file that this process compared: the earliest time, in seconds since the epoch, at which last good facts of a file expire, because
+    /// their error is older than the stale limit. All files that were compared in the same look have the same time here. If the file has problems,
+    /// the first look that is made at this time or later reads the file again. A file with problems is also read if it has no entry in this map.
     due: BTreeMap<FileName, i64>,
     /// For each file, the version and the digest of its bytes, if the version was not fresh when this process read it ([`is_fresh`]). This version
     /// need not be read again.
@@ -109,7 +109,7 @@ struct Compared {
     outcome: Outcome,
     /// The records of the compared files after the change.
     after: Vec<(FileName, MirroredFile)>,
-    /// The earliest time at which some of the last good facts are older than the stale limit, in seconds since the epoch.
+    /// The earliest time, in seconds since the epoch, at which last good facts expire, because their error is older than the stale limit.
     due: Option<i64>,
 }
 
@@ -275,7 +275,7 @@ impl Mirror {
     }
 
     /// Whether the file need not be read again. This is true if the stored facts come from this version of the file, and this process read the
-    /// version when the version was not fresh. So every later change gives the file another change time.
+    /// version when the version was not fresh any more ([`is_fresh`]). So every later change gives the file another change time.
     fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }

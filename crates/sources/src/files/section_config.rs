@@ -261,7 +261,10 @@ fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
     let Section { kind, id, properties, .. } = section;
     let header = format!("{kind}: {id}");
     if !matches!(read_line(header.as_bytes()), Line::Header(read, name) if read == *kind && name == *id) {
-        return Err(format!("`{}` cannot be the header of a section", excerpt(&header)));
+        return Err(format!(
+            "`{}` cannot be the header of a section, because it would be read differently",
+            excerpt(&header)
+        ));
     }
     print_lines(text, header.as_bytes());
     for (key, value) in properties {

@@ -1,5 +1,5 @@
-//! A file of bounded size for data that changes often and is not a fact. It consists of sets of four slots, and each slot has a checksum. Slots are
-//! written in place and never synced, so after a power cut the data of the last minutes may be missing.
+//! A file of bounded size for data that changes too often to be stored as facts. It consists of sets of four slots, and each slot has a checksum.
+//! Slots are written in place and never synced, so after a power cut the data of the last minutes may be missing.
 
 use enfilade_facts::MemoSeed;
 use enfilade_facts::memo::KeyMaker;

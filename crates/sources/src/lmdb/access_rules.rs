@@ -38,8 +38,8 @@ fn share(
     row: &mut Delegation,
     revision: Revision,
 ) -> Result<bool, Failed> {
-    // If the record of the credential's token is missing, the user is unknown. In this case the rules are not needed, because no login accepts such a
-    // credential.
+    // If the table of API tokens has no record of this credential, the user is unknown. In this case the rules are not needed, because no login
+    // accepts such a credential.
     let Some(stored) = rewrite.of(Credential::TABLE)?.get(txn, id)? else { return Ok(false) };
     let owner = decoded::<Credential>(id, stored)?.owner;
     let rules = rewrite.of(AccessRule::TABLE)?;

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::atomic::{self, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The greatest number of attempts to begin a transaction that has the same commit number as the head.
+/// The greatest number of attempts to begin a transaction. An attempt fails if the transaction and the head have different commit numbers.
 const BEGUN_MAX: u32 = 8;
 
 /// An open environment.
@@ -52,7 +52,7 @@ pub(super) struct Environment {
 /// The checks that are made when a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// The store must have the id in the high-water mark, and must not have been rolled back.
+    /// The store must have the id in the high-water mark, and must not be older than the mark.
     Checked,
     /// The store is accepted without these checks.
     AsItIs,
@@ -220,8 +220,8 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// Checks that the store has the id in the high-water mark, and was not rolled back. If there is no mark yet, or a restore has announced the id
-    /// of the store, sets the mark.
+    /// Checks that the store has the id in the high-water mark, and is not older than the mark. If there is no mark yet, or a restore has announced
+    /// the id of the store, sets the mark.
     pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
         // The high-water mark is read before the store, because the store may advance in between. A sound store is never older than a mark that was
         // read earlier.

@@ -111,8 +111,8 @@ pub enum OpenError {
         /// The format of the store.
         found: u32,
     },
-    /// The store is the copy of a member of a fleet. If one machine replaced or rewrote its records, they would differ from the records of the other
-    /// members.
+    /// The store contains the copy of the facts that a member of a fleet has. If one machine replaced or rewrote its records, they would differ from
+    /// the records of the other members.
     #[error(
         "facts in `{0}` belong to a member of a fleet, so they cannot be restored, compacted or upgraded on this machine alone; `enfilade fleet --help` lists what a member can do"
     )]
@@ -182,7 +182,7 @@ fn hint(why: &heed::Error) -> &'static str {
             "; too many processes and threads read the facts at the same time: stop some enfilade processes, or try again"
         }
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
-            "; this thread already has a view open, and it can have only one"
+            "; internal error: this thread already has a view open, and it can have only one"
         }
         heed::Error::Mdb(heed::MdbError::Panic) => {
             "; an earlier write of this process failed: restart this process"

@@ -29,7 +29,7 @@ pub(super) struct MapSpace {
     /// The number of bytes that were in use before the transaction. `None` if the length of the file does not exceed the strictest bound: then this
     /// number is not needed.
     used_bytes: Option<u64>,
-    /// The lowest bound that a change of the transaction can have exceeded; `None` if no change can have exceeded its bound.
+    /// The strictest bound that a change of the transaction can have exceeded; `None` if no change can have exceeded its bound.
     bound: Option<Bound>,
 }
 

@@ -1,9 +1,9 @@
 //! Replaces all facts of a store.
 //!
 //! After a restore the store has another id, so that no memo of the old facts is used again. A restore is one transaction: running processes see the
-//! new facts in their next view, and need not be stopped or notified. Records are written while the copy is read. If the copy is damaged or
-//! incomplete, even only at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole, and in
-//! this case no process may have it open.
+//! new facts in their next view, and need not be stopped or notified. Records are written while the copy (a backup or a dump) is read. If the copy is
+//! damaged or incomplete, even only at its last byte, the transaction is aborted. Only a store that cannot be opened any more is replaced as a whole,
+//! and in this case no process may have it open.
 
 use super::access_rules::make_access_rules;
 use super::environment::{self, Trust};
@@ -107,8 +107,8 @@ impl Lmdb {
         })?
     }
 
-    /// Accepts the present facts of a store that was rolled back, or that replaced another store. The store gets a new id. All its records must be
-    /// sound.
+    /// Accepts the present facts of a store that lacks acknowledged changes, or that replaced another store. The store gets a new id. All its records
+    /// must be sound.
     ///
     /// # Errors
     /// When a process has the store open, the store belongs to a member of a fleet, or a record cannot be read.
@@ -163,9 +163,9 @@ impl Lmdb {
         HighWater::read(&path.join(place::HIGH_WATER))
     }
 
-    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. If `fill` does not accept a
-    /// rollback, the new store accepts no facts that are older than the last acknowledged revision of the old store. Returns the result of `fill`,
-    /// and the new path of the old store.
+    /// Replaces a store that cannot be opened. Makes a new store, fills it with `fill`, and renames the old store. Unless `fill` accepts a rollback,
+    /// the new store accepts no facts that are older than the last acknowledged revision of the old store. Returns the result of `fill`, and the new
+    /// path of the old store.
     ///
     /// The old store keeps its path until `fill` is done. Then the two directories are exchanged in one step, or with two renames if the file system
     /// cannot exchange names.

@@ -95,8 +95,8 @@ pub(super) fn make(env: &Env<WithTls>, format: u32, tables: &[Table]) -> heed::R
     Ok(())
 }
 
-/// Makes the tables that a replica of an older format lacks. No change of the fleet uses them until the format of the fleet is raised. A program of
-/// the older format ignores them.
+/// Makes the tables that a replica of an older format lacks. No change in the log of the fleet uses them until the format of the fleet is raised. A
+/// program of the older format ignores them.
 pub(super) fn make_missing(env: &Env<WithTls>) -> heed::Result<()> {
     let damaged = |why: SourceError| heed::Error::Io(std::io::Error::other(why.to_string()));
     env.create_databases_and_commit(env.write_txn()?, |opener, txn| {

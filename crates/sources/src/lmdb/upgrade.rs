@@ -105,7 +105,7 @@ impl Older {
     /// Opens a store of an older format. `None` if there is no store, or if the store has a format that this program can use without an upgrade.
     ///
     /// # Errors
-    /// When the store cannot be opened, was rolled back, or has a format that cannot be upgraded.
+    /// When the store cannot be opened, lacks acknowledged changes, or has a format that cannot be upgraded.
     pub fn open(path: &Path, terms: Terms) -> Result<Option<Self>, OpenError> {
         if !path.join("data.mdb").exists() {
             return Ok(None);

@@ -42,7 +42,8 @@ enum What {
 pub(super) struct Trees<'f> {
     file: &'f File,
     meta: &'f Meta,
-    /// The number of pages of the file. The last page in use can have a greater number, because LMDB may not have written free pages at the end yet.
+    /// The number of pages of the file. The number of the last page in the meta page can be greater, because LMDB may not have written free pages at
+    /// the end yet.
     pages: u64,
     with_leaves: bool,
     /// A bit for each page, which is set when the page was reached.

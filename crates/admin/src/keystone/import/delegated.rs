@@ -17,8 +17,8 @@ use enfilade_facts::vocabulary::{
 use std::collections::BTreeSet;
 
 impl Taking<'_, '_> {
-    /// The roles that the user has on the project, including implied roles. Assignments of the source count if they are in this store or are added by
-    /// this change. Other assignments in this store count, too.
+    /// The roles that the user has on the project, including implied roles. An assignment of the source counts if it is in this store or if this
+    /// change adds it. Other assignments in this store count, too.
     fn roles_on(&self, user: &UserId, project: ProjectId) -> Result<BTreeSet<RoleId>, Error> {
         let ways = self.ways;
         let mut grantees = vec![Grantee::User(*user)];

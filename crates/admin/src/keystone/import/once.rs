@@ -34,8 +34,8 @@ pub(crate) fn keep_password_out(
 }
 
 impl Taking<'_, '_> {
-    /// Checks that the record is not in this store, and that no earlier import added it. If the import restores deleted records, earlier imports do
-    /// not count. If the record is in this store, it is added to the list of imports.
+    /// Checks that the record is not in this store, and that no earlier import added it. If the import restores deleted records, the second check is
+    /// left out. If the record is in this store, it is added to the list of imports.
     pub(super) fn once<R: Row>(&mut self, key: &R::Key) -> Result<Left, Error> {
         let in_list = key_of_record::<R>(key);
         Ok(match (self.has::<R>(key)?, self.is_listed(&in_list)?) {

@@ -31,7 +31,7 @@ pub(super) fn names_of(
     named.collect()
 }
 
-/// The kinds of records that are spelled with the name of their domain.
+/// The kinds of records for which a name is written together with the domain, such as `user@realm`.
 #[derive(Clone, Copy)]
 pub(super) enum Spell {
     Project,

@@ -50,8 +50,8 @@ pub(in crate::command) fn restore(
     Ok(())
 }
 
-/// Reads the whole backup. Also fails if a file is not in the backup although the facts have records from this file. A restore would lose the content
-/// of the file.
+/// Reads the whole backup. Also fails if the backup does not contain a file from which records of its facts were read. A restore would lose the
+/// content of the file.
 fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
     let mut followed = Vec::new();
     let checked = backup.and_then(|backup| {
@@ -75,7 +75,7 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
     Ok(())
 }
 
-/// The files that people edit and from which these facts have records.
+/// The edited files from which records of these facts were read.
 fn followed_in(facts: &mut dyn Read) -> std::io::Result<Vec<FileName>> {
     let copy = copy::read_backup(BufReader::with_capacity(1 << 20, facts)).map_err(std::io::Error::other)?;
     let mut followed = Vec::new();

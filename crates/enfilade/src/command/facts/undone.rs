@@ -7,7 +7,7 @@ use enfilade_sources::copy::Origin;
 use enfilade_sources::lmdb::Lmdb;
 use std::path::Path;
 
-/// The state of the facts before a restore, as far as it is known.
+/// What is known about the store before a restore.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
     /// The store was new, so it contained no revocation.

@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// The facts in a dump that the API does not show. Tables that are not in the dump are empty.
+/// The data in a dump that the API of Keystone does not show. Tables that are not in the dump are empty.
 #[derive(Default)]
 pub(super) struct Dump {
     /// Maps the id of each user to the newest password of the user and the expiry of this password. Keystone does not accept older passwords. So

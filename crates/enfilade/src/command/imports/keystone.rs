@@ -37,7 +37,7 @@ use std::str::FromStr;
 
 /// The options of an import from Keystone.
 pub(super) struct Terms<'a> {
-    /// A dump of Keystone's database, for the facts that the API does not show.
+    /// A dump of Keystone's database, for the data that the API does not show.
     pub(super) passwords: Option<&'a Path>,
     /// Whether to leave out records if their names already belong to other records of this server. If `false`, a taken name is an error.
     pub(super) leave_out_taken: bool,
@@ -45,7 +45,7 @@ pub(super) struct Terms<'a> {
     pub(super) restore_deleted: bool,
 }
 
-/// Reads the records over the API. If the API does not show a fact, this function reads the fact from the dump.
+/// Reads the records over the API. If the API does not show a value, this function reads the value from the dump.
 pub(super) fn read(name: &str, terms: &Terms<'_>) -> anyhow::Result<Asked> {
     let dump = match terms.passwords {
         None => Dump::default(),

@@ -139,7 +139,7 @@ fn add(path: &str) -> anyhow::Result<bool> {
     let place = PathBuf::from(ADDITION);
     let failed = || {
         format!(
-            "`{ADDITION}`, which lets the service write to `{path}`, cannot be written; the records were made; run the command again"
+            "`{ADDITION}`, which lets the service write to `{path}`, cannot be written; the user, the datastore and the token exist; correct the cause, and run the command again"
         )
     };
     std::fs::create_dir_all(place.parent().unwrap_or(&place)).with_context(failed)?;
@@ -152,10 +152,10 @@ fn add(path: &str) -> anyhow::Result<bool> {
 fn systemctl(words: &[&str]) -> anyhow::Result<()> {
     let line = format!("systemctl {}", words.join(" "));
     let status = Command::new("systemctl").args(words).status();
-    let status = status.with_context(|| format!("`{line}` cannot be run: start the service in another way; the user, the datastore and the token were made"))?;
+    let status = status.with_context(|| format!("`{line}` cannot be run: start the service in another way; the user, the datastore and the token exist"))?;
     ensure!(
         status.success(),
-        "`{line}` failed; the records were made, and running this command again starts the service; the reason is in `journalctl -u enfilade`"
+        "`{line}` failed; the user, the datastore and the token exist, and running this command again starts the service; the reason is in `journalctl -u enfilade`"
     );
     Ok(())
 }

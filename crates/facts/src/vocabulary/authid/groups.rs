@@ -64,7 +64,7 @@ impl FromStr for GroupName {
         match group.is_plain() {
             true => Ok(group),
             false => Err(wrong(
-                "expected a short `name` or `name@realm` of letters, digits, `_`, `.` and `-`, which does not begin with `.` or `-`; for any other group, percent-encode name and realm, and write `@%` between them, such as `my%20group@%local`",
+                "expected `name` or `name@realm` of at most 64 bytes: letters, digits, `_`, `.` and `-`, where name and realm do not begin with `.` or `-`, and the realm has 2 to 32 characters; for any other group, percent-encode name and realm, and write `@%` between them, such as `my%20group@%local`",
             )),
         }
     }
@@ -102,7 +102,7 @@ impl FromStr for NameInDomain {
                 Ok(NameInDomain { name: name.to_owned(), domain: domain.parse()? })
             }
             None => Err(wrong(
-                "expected `name@domain`; if the domain contains other characters, write name and domain percent-encoded, with `@%` before the domain",
+                "expected `name@domain`, where the domain has 2 to 32 letters, digits, `_`, `.` or `-`, and does not begin with `.` or `-`; for any other domain, percent-encode name and domain, and write `@%` between them, such as `name@%my%20domain`",
             )),
             Some(domain) => {
                 let (name, domain) = decoded(name).zip(decoded(domain)).ok_or_else(|| wrong(ENCODED))?;
@@ -145,7 +145,7 @@ impl FromStr for Ugid {
 impl fmt::Display for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The text is the same as in the file. Keys of facts contain this text, and reading it must give the same grantee.
+            // The text is the same as in the file. The keys of some assignments contain this text, and reading it must give the same grantee.
             Ugid::Authid(authid) => f.write_str(&authid.to_proxmox()),
             Ugid::Group(group) => write!(f, "@{}", group.name()),
         }

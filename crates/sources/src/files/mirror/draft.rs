@@ -13,7 +13,7 @@ pub(super) struct Draft<'v, 's> {
     pub(super) removed: usize,
     /// The problems of each file. The texts do not contain the name of the file.
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
-    /// The earliest time at which some of the last good facts are older than the stale limit, in seconds since the epoch.
+    /// The earliest time, in seconds since the epoch, at which last good facts expire, because their error is older than the stale limit.
     pub(super) due: Option<i64>,
     now: Clocks,
     stale_limit: i64,
@@ -65,7 +65,7 @@ impl<'v, 's> Draft<'v, 's> {
     }
 
     /// The [`FileFault`] for an error of a record or a file. If there was an earlier error, its start time is kept. If `serves` is true, the last
-    /// good facts are used until the stale limit.
+    /// good facts are used until the error is older than the stale limit.
     pub(super) fn fault(
         &mut self,
         before: Option<&FileFault>,
@@ -88,7 +88,7 @@ impl<'v, 's> Draft<'v, 's> {
         match (fault.refuses, had_facts) {
             (false, _) => format!("the last good facts are kept for {} s", self.stale_limit),
             (true, true) => "refused".to_owned(),
-            (true, false) => "there was no valid entry before, so there are no facts to keep".to_owned(),
+            (true, false) => "there was no valid entry before that could stay in use".to_owned(),
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) enum Part<'t> {
 const SQLITE: [&str; 2] = ["PRAGMA foreign_keys=OFF;", "BEGIN TRANSACTION;"];
 const MYSQL: [&str; 5] = ["--", "/*", "CREATE TABLE ", "DROP TABLE ", "SET "];
 
-/// Reads the parts of a dump, from the first part to the last part.
+/// Reads a dump, one [`Part`] after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'t> {
     whole: &'t str,
