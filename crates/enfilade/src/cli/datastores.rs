@@ -73,7 +73,8 @@ pub(crate) enum Datastore {
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
         /// Let this member of the fleet serve the datastore. The maintenance mode of the datastore must be `offline`. The value `none` removes
-        /// the home, and then the files member serves the datastore. If you name several members, a later member takes the datastore over when all members before it have had no server for 10 s
+        /// the home, and then the files member serves the datastore. If you name several members, a later member takes the datastore over when all
+        /// members before it have had no server for 10 s
         #[arg(long, value_name = "MEMBER,…")]
         home: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
