@@ -119,6 +119,13 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         let path = record::write(directory, &record, &run, name)?;
         eprintln!("the record is {}", path.display());
     }
+    let failed = report.failed();
+    if !failed.is_empty() {
+        eprintln!(
+            "the run is complete; these goals do not hold, or were not measured: {}",
+            failed.join(", ")
+        );
+    }
     Ok(report.holds())
 }
 

@@ -210,6 +210,18 @@ impl Report {
         self.missing.is_empty() && (self.is_small || all_hold())
     }
 
+    /// The ids of the goals that do not hold or were not measured. A small run has no such goals.
+    pub(crate) fn failed(&self) -> Vec<&str> {
+        if self.is_small {
+            return Vec::new();
+        }
+        let failed = |goal: &&Goal| {
+            let mut judged = self.judged.iter().filter(|judged| judged.id == goal.id).peekable();
+            judged.peek().is_none() || judged.any(|judged| !goal.holds(judged.measured))
+        };
+        self.goals.iter().filter(failed).map(|goal| goal.id).collect()
+    }
+
     pub(crate) fn to_text(&self) -> String {
         let width = self.rows.iter().map(|row| row.name.chars().count());
         let width = width.chain(self.goals.iter().map(|goal| goal.what.chars().count())).max().unwrap_or(0);
@@ -296,8 +308,9 @@ mod tests {
         report.goal("one", Estimate::once(0.5));
         assert!(!report.holds());
         assert!(report.to_text().contains("NOT MEASURED: two"));
+        assert_eq!(report.failed(), ["two"]);
         report.goal("two", Estimate::once(0.5));
-        assert!(report.holds());
+        assert!(report.holds() && report.failed().is_empty());
     }
 
     #[test]
@@ -321,6 +334,7 @@ mod tests {
         assert!(report.holds());
         report.goal_at("one", 100, Estimate { value: 0.9, low: 0.8, high: 1.01, samples: 5 });
         assert!(!report.holds());
+        assert_eq!(report.failed(), ["one"]);
     }
 
     #[test]

@@ -44,6 +44,10 @@ record is written at the end.
 - \"Rebuilt\" is a part of Proxmox Backup Server that was rebuilt from descriptions (`bench/peers`), and \"the original\" is Proxmox Backup Server
   itself, measured on another machine. \"Without a cache\" is the version before 4.1.6, which hashes the secret of a token in each request.
 - \"Holds in\" counts all usable records of the benchmark, also older ones.
+- An interval describes the differences within one run, and not between two runs. If you repeat a row, your interval should overlap with the interval of
+  the page. For a ratio this is usual, also on another processor. A difference between two times and an absolute time can be quite different on
+  another day, also on a machine of the same type.
+- If the measured value is below the limit and only the worse end of the interval is above it, another run can have the opposite result.
 - Older records have no intervals and no numbers of samples (`–`). Each record says what else it lacks.
 
 What is not on this page: [reliability.md](reliability.md) has the campaigns that try to break the server.
