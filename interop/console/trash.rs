@@ -228,8 +228,8 @@ fn an_item_is_restored_only_to_a_free_path_where_the_user_may_create() {
         ("/b.txt", "Something with the name `b.txt` exists already. Enter another path"),
         ("/absent/b.txt", "The folder of this path does not exist, or you may not see it"),
         ("/closed/b.txt", "You may not do this"),
-        ("/.enfilade-trash/b.txt", "cannot be the path"),
-        ("/../b.txt", "cannot be the path"),
+        ("/.enfilade-trash/b.txt", "nothing can be restored to the path"),
+        ("/../b.txt", "nothing can be restored to the path"),
         ("/veiled/b.txt", "The folder of this path does not exist, or you may not see it"),
         ("/", "role=\"alert\""),
     ] {

@@ -91,7 +91,7 @@ fn the_edited_files_move_while_the_servers_run() {
     until("its edit is followed", b, || has(a, "other@pbs") && !has(a, "kept@pbs"));
     edit(a, "user: kept@pbs\n\nuser: ghost@pbs\n\n");
     let refused = why(&run(&a.data(), &["user", "remove", "other@pbs"], None));
-    assert!(refused.contains("are those of member `b`"), "{refused}");
+    assert!(refused.contains("follows the edited files of member `b`"), "{refused}");
     std::thread::sleep(Duration::from_secs(3));
     assert!(!has(b, "ghost@pbs") && !has(b, "kept@pbs"), "{:?}", users(b));
     // A change over HTTP on the earlier member is passed on, and is then in the file of the new member.

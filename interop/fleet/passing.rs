@@ -240,7 +240,7 @@ fn proxmoxer_drives_the_datastores_of_another_member() {
         assert_eq!(answer.status, status, "{path}: {}", answer.text());
     }
     let refused = call(other, &login, "config/datastore/main", &CHANGE);
-    assert!(refused.text().contains("are those of member `a`"), "{}", refused.text());
+    assert!(refused.text().contains("follows the edited files of member `a`"), "{}", refused.text());
 }
 
 /// A member passes on a request with a login ticket: its cookie, and its token against forged requests.
