@@ -197,13 +197,13 @@ async fn service_providers_are_in_tokens() {
 async fn nobody_signs_in_by_federation() {
     let websso = "/v3/auth/OS-FEDERATION/websso/saml2?origin=https://x";
     let rows: Vec<Row> = vec![
-        ("member", "GET", "/v3/OS-FEDERATION/identity_providers/acme/protocols/saml2/auth", none(), 501, &["needs a directory"]),
-        ("member", "POST", "/v3/OS-FEDERATION/identity_providers/acme/protocols/saml2/auth", none(), 501, &["needs a directory"]),
-        ("member", "GET", websso, none(), 501, &["needs a directory"]),
-        ("member", "POST", "/v3/auth/OS-FEDERATION/identity_providers/acme/protocols/saml2/websso", none(), 501, &["needs a directory"]),
-        ("member", "POST", "/v3/auth/OS-FEDERATION/saml2", json!({}), 501, &["needs a directory"]),
-        ("member", "POST", "/v3/auth/OS-FEDERATION/saml2/ecp", json!({}), 501, &["needs a directory"]),
-        ("member", "GET", "/v3/OS-FEDERATION/saml2/metadata", none(), 501, &["needs a directory"]),
+        ("member", "GET", "/v3/OS-FEDERATION/identity_providers/acme/protocols/saml2/auth", none(), 501, &["users that are stored on this server"]),
+        ("member", "POST", "/v3/OS-FEDERATION/identity_providers/acme/protocols/saml2/auth", none(), 501, &["users that are stored on this server"]),
+        ("member", "GET", websso, none(), 501, &["users that are stored on this server"]),
+        ("member", "POST", "/v3/auth/OS-FEDERATION/identity_providers/acme/protocols/saml2/websso", none(), 501, &["users that are stored on this server"]),
+        ("member", "POST", "/v3/auth/OS-FEDERATION/saml2", json!({}), 501, &["users that are stored on this server"]),
+        ("member", "POST", "/v3/auth/OS-FEDERATION/saml2/ecp", json!({}), 501, &["users that are stored on this server"]),
+        ("member", "GET", "/v3/OS-FEDERATION/saml2/metadata", none(), 501, &["users that are stored on this server"]),
         ("member", "GET", "/v3/OS-FEDERATION/nothing", none(), 404, &[]),
         ("member", "POST", "/v3/OS-FEDERATION/identity_providers", json!({}), 405, &[]),
         // These are the older names of two calls.
