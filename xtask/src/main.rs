@@ -23,7 +23,7 @@ cargo xtask COMMAND
   bench NAME [--json] [--small] [--runs DIR] [--no-record]
                         measure, also what it is compared with, and write a record into bench/runs; exits with 1 when a goal does not hold or something
                         is not measured; --small is a short run without a record; --runs writes the record into another directory; as root, on
-                        Debian, while nothing else runs on the machine; minutes, and up to an hour for access, certs and growth-revocations
+                        Debian, while nothing else runs on the machine; minutes, and about an hour for access, certs and growth-revocations
   bench all [--install]
                         every benchmark of which bench/runs has no record of this source: hours, and a run that was stopped goes on where it was;
                         --install first installs what Enfilade is compared with (as root on Debian): packages, etcd, Open Policy Agent, OpenFGA and

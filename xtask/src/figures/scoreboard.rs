@@ -28,8 +28,8 @@ cargo xtask scoreboard           # writes this page from the records
 ```
 
 A benchmark runs as root on Debian: it starts all servers itself, on loopback, and empties the page cache. Nothing else should run on the machine.
-Most benchmarks need minutes; `access`, `certs` and `growth-revocations` need up to an hour on two cores. A measured value is shown at once, but the
-record is written at the end.
+Most benchmarks need minutes. On two cores, `certs` and `growth-revocations` need up to an hour, and `access` needs more. A measured value is shown at
+once, but the record is written at the end.
 
 - A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
   [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed. [bench/REASONS.md](../bench/REASONS.md) says why goals
