@@ -60,7 +60,7 @@ const ASKS: [(&str, &str, u64, Ask); 5] = [
     ("by-name", "list users by name and domain", 4_000, |_, n| {
         ("GET", format!("/v3/users?domain_id=default&name=user{}", n % 100), String::new())
     }),
-    ("effective", "effective assignments of a user", 4_000, |_, n| {
+    ("effective", "list all roles of a user, also through groups", 4_000, |_, n| {
         let user = cloud::user(n % 100);
         ("GET", format!("/v3/role_assignments?user.id={user}&effective"), String::new())
     }),

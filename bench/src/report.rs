@@ -244,8 +244,9 @@ impl Report {
         }
         let _ = writeln!(
             text,
-            "\n{:<width$}  {:>9}  {:>12}  {:>12}  {:>8}",
-            "GOAL", "AT MOST", "MEASURED", "WORSE END", "SAMPLES"
+            "WORST is the worst sample. If a value was computed from several samples, WORST is the worse end of its 95 % interval.\n\n\
+             {:<width$}  {:>9}  {:>9}  {:>20}  {:>8}",
+            "GOAL", "AT MOST", "MEASURED", "95 % INTERVAL", "SAMPLES"
         );
         for judged in &self.judged {
             let Some(goal) = self.goal_of(judged) else { continue };
@@ -255,14 +256,18 @@ impl Report {
                 (false, false) => "DOES NOT HOLD",
             };
             let size = judged.n.map_or(String::new(), |n| format!(" ({n})"));
-            let Estimate { value, high, samples, .. } = judged.measured;
+            let Estimate { value, low, high, samples } = judged.measured;
+            let shown = |value| match goal.unit {
+                "times" => ratio(value),
+                _ => figure(value),
+            };
             let _ = writeln!(
                 text,
-                "{:<width$}  {:>9}  {:>12}  {:>12}  {samples:>8}  {word}: {}{size}, {}",
+                "{:<width$}  {:>9}  {:>9}  {:>20}  {samples:>8}  {word}: {}{size}, {}",
                 goal.what,
-                figure(goal.at_most),
-                figure(value),
-                figure(high),
+                shown(goal.at_most),
+                shown(value),
+                format!("{} to {}", shown(low), shown(high)),
                 goal.id,
                 goal.unit
             );
@@ -290,6 +295,14 @@ fn figure(value: f64) -> String {
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
+    }
+}
+
+/// A ratio as docs/benchmarks.md shows it: a small ratio is a fraction.
+fn ratio(value: f64) -> String {
+    match value {
+        small if small > 0.0 && small < 0.1 => format!("1/{}", figure(1.0 / small)),
+        _ => figure(value),
     }
 }
 

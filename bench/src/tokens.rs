@@ -202,7 +202,7 @@ fn random(report: &mut Report, store: &Store, house: &House, tokens: u64) {
     let missed = missed as f64 / asked as f64 * 1e6;
     report.once("random token, not remembered (its set was full)", tokens, missed, "of a million");
     let more = far.minus(near);
-    report.estimate("random token, more than a hot one", tokens, more, "ns");
+    report.estimate("random token, more than a random one of 100", tokens, more, "ns");
     if tokens == 1_000_000 {
         report.goal("random", more);
     }

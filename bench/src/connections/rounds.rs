@@ -127,7 +127,12 @@ fn tell(report: &mut Report, all: &[Series<'_>], name: &str, connections: u64, i
     let mut others: Vec<_> = others.iter().collect();
     others.sort_by(|one, other| one.p99.median().total_cmp(&other.p99.median()));
     let goal = is_judged.then_some("p99-10000");
-    let p99 = Figure { name: format!("{name}, p99 of a turn"), unit: "ms", of: |series| &series.p99, goal };
+    let p99 = Figure {
+        name: format!("{name}, median p99 of the turns"),
+        unit: "ms",
+        of: |series| &series.p99,
+        goal,
+    };
     let cpu =
         Figure { name: format!("{name}, CPU of each"), unit: "µs", of: |series| &series.cpu, goal: None };
     for figure in [p99, cpu] {

@@ -34,7 +34,9 @@ once, but the record is written at the end.
 - A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
   [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed. [bench/REASONS.md](../bench/REASONS.md) says why goals
   do not hold.
-- Enfilade and the server that it is compared with are measured in the same run, in turns. Compare ratios, not absolute times: the machines differ.
+- Enfilade and the server that it is compared with are measured in the same run, alternately. One such measurement of one server is a
+  *turn*, and a *pair* has one turn of each server. A row with \"median p99 of the turns\" has the median of the p99 of all turns. Compare ratios, not
+  absolute times: the machines differ.
 - \"CPU\" is the CPU time of all processes of a server. \"Memory of its own\" is anonymous memory, without mapped files.
 - \"Floor\" is the lowest cost that any program can have for the same work, measured in the same run. A loop that costs more than Enfilade is no
   floor, and is not shown.
@@ -47,7 +49,8 @@ once, but the record is written at the end.
 - An interval describes the differences within one run, and not between two runs. If you repeat a row, your interval should overlap with the interval of
   the page. For a ratio this is usual, also on another processor. A difference between two times and an absolute time can be quite different on
   another day, also on a machine of the same type.
-- If the measured value is below the limit and only the worse end of the interval is above it, another run can have the opposite result.
+- \"**no** (interval)\": the measured value is below the limit, and only the worse end of the interval is above it. Another run can have the opposite
+  result.
 - Older records have no intervals and no numbers of samples (`–`). Each record says what else it lacks.
 
 What is not on this page: [reliability.md](reliability.md) has the campaigns that try to break the server.
@@ -59,15 +62,17 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
     let usable: Vec<&Record> = usable(records).collect();
     let newest = newest(records);
     let mut page = HEAD.to_owned();
+    let links: Vec<String> =
+        newest.iter().map(|record| titled(record)).map(|name| format!("[`{name}`](#{name})")).collect();
+    let _ = writeln!(page, "\nThe benchmarks: {}.", links.join(", "));
     let mut files = Vec::new();
     failing(&mut page, &newest, &usable, reasons);
     without_record(&mut page, goals, newest.iter().copied());
     for record in &newest {
-        let bench = record.bench();
-        let name = record.size().map_or(bench.to_owned(), |size| format!("{bench}-{size}"));
+        let (bench, name) = (record.bench(), titled(record));
         let _ = writeln!(page, "\n## `{name}`\n");
         if let Some(size) = size_of(goals, bench) {
-            let _ = writeln!(page, "The size is {size}.\n");
+            let _ = writeln!(page, "In the column *size*: {size}.\n");
         }
         let goals = ordered(record.goals());
         if !goals.is_empty() {
@@ -86,6 +91,12 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
     unused(&mut page, records);
     files.push((PAGE.to_owned(), page));
     files
+}
+
+/// The heading of a record on the page: its benchmark, and its size if it has one.
+fn titled(record: &Record) -> String {
+    let bench = record.bench();
+    record.size().map_or(bench.to_owned(), |size| format!("{bench}-{size}"))
 }
 
 /// The meaning of the sizes of a benchmark, from the table in `bench/GOALS.md`.
@@ -124,7 +135,11 @@ fn sized(goal: &Goal<'_>) -> String {
 
 /// The cells of a goal after its name.
 fn row(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> String {
-    let holds = if goal.holds { "yes" } else { "**no**" };
+    let holds = match goal.holds {
+        true => "yes",
+        false if goal.measured.value <= goal.at_most => "**no** (interval)",
+        false => "**no**",
+    };
     let (good, all) = held(goal, record, usable);
     format!(
         "{} | {} {} | {} | {} | {} | {holds} | {good} of {all}",
@@ -372,7 +387,7 @@ mod tests {
         let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
         let page = written(&records, goals, &[]).pop().map(|(_, text)| text).unwrap();
         assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
-        assert!(page.contains("## `try`\n\nThe size is the number of files.\n"), "{page}");
+        assert!(page.contains("## `try`\n\nIn the column *size*: the number of files.\n"), "{page}");
         assert!(
             page.contains("1 goal has no value in the newest record")
                 && !page.contains("| `try` | `one`: a cost")
