@@ -129,3 +129,31 @@ fn the_last_certificate_does_not_come_back_after_it_was_removed() {
         has_metric(&server, "enfilade_certificates 1") && has_metric(&server, "enfilade_reload_failed 0")
     );
 }
+
+#[test]
+fn a_certificate_without_its_new_key_is_not_served() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path().join("pairs").join(name);
+    std::fs::create_dir(scratch.path().join("pairs")).unwrap();
+    let pair = |name: &str| {
+        let all = bundle(name, &["a.example"], &ecdsa());
+        let (pem, key) = all.split_at(all.find("-----BEGIN PRIVATE KEY-----").unwrap());
+        (pem.to_owned(), key.to_owned())
+    };
+    let (pem, key) = pair("old");
+    std::fs::write(at("a.pem"), pem).unwrap();
+    std::fs::write(at("a.pem.key"), key).unwrap();
+    let server = Server::start();
+    reload(&server, &format!("certificates = '{}'", scratch.path().join("pairs").display()));
+    let answer = || shown(&server.address, Some("a.example"), &[]);
+    assert_eq!(answer(), "old");
+    // Each of the two files is complete after its rename, but they do not belong together before the second rename.
+    let (pem, key) = pair("new");
+    put(&at("a.pem"), &pem);
+    let bad = || has_metric(&server, "enfilade_certificates_bad 1");
+    wait_until(SOON, "the certificate without its key is found", bad);
+    assert_eq!(answer(), "old");
+    put(&at("a.pem.key"), &key);
+    wait_until(SOON, "the new certificate is served", || answer() == "new");
+    wait_until(SOON, "no file is bad", || has_metric(&server, "enfilade_certificates_bad 0"));
+}

@@ -206,7 +206,7 @@ impl Pieces {
             }
             _ => {
                 return Err(format!(
-                    "several certificates in {} have keys: add one certificate at a time",
+                    "the files {} contain the private keys of several certificates: add one certificate with its key at a time",
                     listed(&files)
                 ));
             }

@@ -308,7 +308,7 @@ async fn empty_all(click: &Click<'_>, place: &Place) -> Result<String, Trouble> 
     match work(click, place, |stay, keep_going| stay.empty_trash(keep_going)).await? {
         true => Ok(back(click, place, "emptied")),
         false => Err(said(
-            "Some items are still in the trash: there were too many for one request, or you may no longer delete them. Empty it again, or delete single items.",
+            "Some items are still in the trash: there were too many for one request, or you no longer have the right to delete them. Empty the trash again, or delete single items.",
         )),
     }
 }

@@ -168,7 +168,7 @@ impl Resource for Limit {
         let Some((only, within)) = seen(call, &permit) else {
             return Ok(listing::none(call, Self::SCHEMA.many));
         };
-        // The limits of one project or domain are looked up directly, because services ask for them often.
+        // Services often ask for the limits of one project or domain. Then only the limits of this owner are read, and not all limits.
         let asked = match asked_owner(call) {
             Ok(asked) => asked,
             Err(NoSuchOwner) => return Ok(listing::none(call, Self::SCHEMA.many)),

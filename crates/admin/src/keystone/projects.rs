@@ -60,7 +60,7 @@ impl StoredResource for Project {
         }
         change.delete::<Name>(&NameKey::project(&self.domain, &self.name));
         forget_project(change, id, self);
-        // A small project is deleted completely in this change.
+        // Everything that is bound to a small project fits into this change. Then nothing is left to delete in the background.
         if of_project(view, change, id)? {
             change.delete::<Leaving>(&LeavingKey::Project(*id));
         }

@@ -6,9 +6,9 @@ use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};
 use anyhow::Context;
-use enfilade_admin::{BadCertificate, CertificateFiles, Examined, Verified};
+use enfilade_admin::{BadCertificate, CertificateFiles, Examined, Looked, Verified};
 use enfilade_faces::Faces;
-use enfilade_sources::files::certificates::{Changed, DirectoryWatch, links_of};
+use enfilade_sources::files::certificates::{Changed, ChangedFiles, DirectoryWatch, links_of};
 use enfilade_tls::{Certificates, Rules, Tickets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -191,12 +191,23 @@ impl Served {
         });
         faults.is_place_refused = looked.is_err() || keeper.files.is_behind();
         let looked = looked.inspect_err(|_| self.measure(faults))?;
+        Ok(self.publish(faults, &certificates, keeper, looked))
+    }
+
+    /// Serves the certificates that were found. Returns their number, and a list of the changes since `before`.
+    fn publish(
+        &self,
+        faults: &mut Faults,
+        before: &Certificates,
+        keeper: Arc<Keeper>,
+        looked: Looked,
+    ) -> (usize, String) {
         let (count, changes) =
-            (looked.certificates.count(), changes(&certificates, &looked.certificates, &looked.examined));
+            (looked.certificates.count(), changes(before, &looked.certificates, &looked.examined));
         self.exchange(looked.certificates, keeper);
         warn(&looked.warnings);
         self.note(faults, &looked.examined, looked.bad);
-        Ok((count, changes))
+        (count, changes)
     }
 
     /// Records whether a reload refused the configuration.
@@ -240,7 +251,7 @@ impl Served {
         }
         *watched = Watched::new(&keeper.files).ok().map(Arc::new);
         drop(watched);
-        self.look_at(Changed::Everything);
+        self.look_at(None);
     }
 
     /// Starts a thread that reads every key, and stops serving unusable certificates.
@@ -270,19 +281,15 @@ impl Served {
             }
             drop(faults);
             if !changed.is_empty() {
-                served.look_at(Changed::Files(changed));
+                served.look_at(Some(&changed));
             }
             served.write_down();
         })?;
         Ok(())
     }
 
-    /// Reads the changed files, applies the current rules, and logs the changes.
-    pub(crate) fn look_at(&self, changed: Changed) {
-        let files = match &changed {
-            Changed::Files(files) => Some(files),
-            Changed::Everything => None,
-        };
+    /// Reads these files (all files if `files` is `None`), applies the current rules, and logs the changes.
+    pub(crate) fn look_at(&self, files: Option<&BTreeSet<PathBuf>>) {
         let mut faults = self.faults();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
         let was_refused = faults.is_place_refused;
@@ -290,13 +297,36 @@ impl Served {
             Ok((count, changes)) => {
                 let is_list = files.is_some_and(|files| files.contains(keeper.place().path()));
                 if is_list || !changes.is_empty() || was_refused && !faults.is_place_refused {
-                    output::note(&format!("{} from now on{changes}", count_of(count)));
+                    output::note(&from_now_on(count, &changes));
                 }
             }
             Err(why) => output::note(&format!(
                 "warning: certificates not reloaded, {}: {why:#}",
                 remaining(&certificates, &keeper)
             )),
+        }
+    }
+
+    /// Serves renewed certificates immediately if their new files were renamed over the old files: such files are complete, so further changes need
+    /// not be awaited. If one of the files cannot be used, for example because the file of its key is renamed a little later, nothing changes and
+    /// nothing is logged. Returns the files that were read and need not be read again.
+    fn look_early(&self, changed: &ChangedFiles) -> BTreeSet<PathBuf> {
+        let mut faults = self.faults();
+        let Tls { certificates, keeper } = self.exchange.borrow().clone();
+        let is_served = |file: &&PathBuf| certificates.at_path(&file.to_string_lossy(), |_| true).is_some();
+        let renewed: BTreeSet<PathBuf> = changed.renamed.iter().filter(is_served).cloned().collect();
+        if renewed.is_empty() || faults.is_place_refused {
+            return BTreeSet::new();
+        }
+        match keeper.files.look_at(&certificates, &renewed, certificates.rules(), clock::nanos()) {
+            Ok(looked) if looked.bad.is_empty() && !looked.certificates.is_empty() => {
+                let (count, changes) = self.publish(&mut faults, &certificates, keeper, looked);
+                if !changes.is_empty() {
+                    output::note(&from_now_on(count, &changes));
+                }
+                renewed
+            }
+            _ => BTreeSet::new(),
         }
     }
 
@@ -326,6 +356,10 @@ impl Served {
                     continue;
                 };
                 let Some(mut changed) = served.next_change(&now) else { continue };
+                if let Changed::Files(files) = &mut changed {
+                    let read = served.look_early(files);
+                    files.all.retain(|file| !read.contains(file));
+                }
                 for _ in 0..QUIET_TURNS_MAX {
                     let more = now.wait(QUIET);
                     if more.is_nothing() {
@@ -333,12 +367,17 @@ impl Served {
                     }
                     changed = changed.and(more);
                 }
-                if changed == Changed::Everything {
-                    // The next iteration of the loop begins a new watch, and reads all files.
-                    served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
-                } else {
-                    served.look_at(changed);
-                    searches_links = false;
+                match changed {
+                    Changed::Files(files) => {
+                        if !files.all.is_empty() {
+                            served.look_at(Some(&files.all));
+                        }
+                        searches_links = false;
+                    }
+                    Changed::Everything => {
+                        // The next iteration of the loop begins a new watch, and reads all files.
+                        served.watched().take_if(|watched| Arc::ptr_eq(watched, &now));
+                    }
                 }
             }
         })?;
@@ -411,6 +450,11 @@ impl Served {
 /// The beginning of a sentence that says how many certificates are served.
 pub(crate) fn count_of(count: usize) -> String {
     format!("{} served", output::counted(count, "certificate is", "certificates are"))
+}
+
+/// Says how many certificates are served after these changes.
+fn from_now_on(count: usize, changes: &str) -> String {
+    format!("{} from now on{changes}", count_of(count))
 }
 
 /// A list of the examined files that have a new certificate or key (`+`), or no certificate any more (`-`).
@@ -499,15 +543,18 @@ impl Watched {
         loop {
             let left = until.saturating_sub(clock::nanos());
             let mut files = match self.watch.wait(Duration::from_nanos(left)) {
-                Changed::Files(files) if files.is_disjoint(&self.links) => files,
+                Changed::Files(files) if files.all.is_disjoint(&self.links) => files,
                 _ => return Changed::Everything,
             };
             // The directories to which links lead also contain other files. Changes of these other files do not matter.
-            files.retain(|file| file.parent().is_some_and(|parent| self.directories.contains(parent)));
-            if files.iter().any(|file| file.is_symlink()) {
+            let is_within =
+                |file: &PathBuf| file.parent().is_some_and(|parent| self.directories.contains(parent));
+            files.all.retain(is_within);
+            files.renamed.retain(is_within);
+            if files.all.iter().any(|file| file.is_symlink()) {
                 return Changed::Everything;
             }
-            if left == 0 || !files.is_empty() {
+            if left == 0 || !files.all.is_empty() {
                 return Changed::Files(files);
             }
         }

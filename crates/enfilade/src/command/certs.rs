@@ -456,7 +456,9 @@ fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> a
         let mut changed = Changed::Everything;
         loop {
             let looked = match changed {
-                Changed::Files(changed) => files.look_at(&now.certificates, &changed, rules, clock::nanos()),
+                Changed::Files(changed) => {
+                    files.look_at(&now.certificates, &changed.all, rules, clock::nanos())
+                }
                 Changed::Everything => files.look_again(&now.certificates, rules, clock::nanos()),
             };
             match looked {

@@ -111,8 +111,8 @@ fn page(click: &Click<'_>, place: &Place, file: &File) -> Markup {
                     }
                 },
                 Shown::Nothing if !may_read => (empty(Icon::File, "You may not read this file", &html! {
-                    "You can see that it exists. "
-                    a href=(place.url("why")) { "Why?" }
+                    "You can only see that it exists. "
+                    a href=(place.url("why")) { "Why may you not read it?" }
                 })),
                 Shown::Nothing => (empty(Icon::File, "No preview", &html! {
                     "Only pictures and text are shown here. Download the file to open it."

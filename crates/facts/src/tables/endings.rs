@@ -87,7 +87,7 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
     ),
     (
         "the secret of an application credential is replaced",
-        "the sessions that were issued for the credential; keys, credentials and trusts that were created with the credential are deleted",
+        "the sessions that were issued for the application credential; EC2 keys, application credentials and trusts that were created with it are deleted",
         "the secret cannot be replaced",
     ),
     (
@@ -102,7 +102,7 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
     ),
     (
         "an application credential is deleted",
-        "the sessions that were issued for the credential; keys, credentials and trusts that were created with the credential are deleted",
+        "the sessions that were issued for the application credential; EC2 keys, application credentials and trusts that were created with it are deleted",
         "the same",
     ),
     (

@@ -12,7 +12,7 @@ mod watch;
 pub use links::links_of;
 pub use ring::Ring;
 pub use threads::Threads;
-pub use watch::{Changed, DirectoryWatch};
+pub use watch::{Changed, ChangedFiles, DirectoryWatch};
 
 use super::bounded;
 use rustix::fd::OwnedFd;

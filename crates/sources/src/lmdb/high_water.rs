@@ -8,7 +8,7 @@
 //! ```
 //! The newest acknowledged revision is raised after each commit and before the commit is acknowledged. The file is not fsynced. After a power cut,
 //! the mark may be older than the store, which does no harm. The mark is never newer than the store, because the store is synced first. Older
-//! versions of this program wrote LMDB's commit number into the unused word.
+//! versions of this program wrote LMDB's commit number into the 8 unused bytes, so these bytes can have any value.
 
 use crate::shared_words::SharedWords;
 use enfilade_facts::{At, Revision, StoreId};

@@ -18,11 +18,21 @@ pub struct DirectoryWatch {
     directories: BTreeMap<i32, Vec<PathBuf>>,
 }
 
+/// Changed files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedFiles {
+    /// All changed files.
+    pub all: BTreeSet<PathBuf>,
+    /// The files of `all` that got their names by a rename, and did not change afterwards. Such a file is complete: programs rename a file after they
+    /// wrote it.
+    pub renamed: BTreeSet<PathBuf>,
+}
+
 /// Changes of the directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Changes of these files; empty if nothing changed.
-    Files(BTreeSet<PathBuf>),
+    /// Changes of files; empty if nothing changed.
+    Files(ChangedFiles),
     /// The kernel lost events, or a directory itself was removed, moved or unmounted. All files must be read again.
     Everything,
 }
@@ -30,7 +40,7 @@ pub enum Changed {
 impl Changed {
     /// Whether nothing changed.
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Changed::Files(files) if files.is_empty())
+        matches!(self, Changed::Files(files) if files.all.is_empty())
     }
 
     /// The union of two results. It is `Everything` if one of them is `Everything`.
@@ -38,7 +48,9 @@ impl Changed {
     pub fn and(self, other: Changed) -> Changed {
         match (self, other) {
             (Changed::Files(mut files), Changed::Files(more)) => {
-                files.extend(more);
+                files.renamed.retain(|file| !more.all.contains(file));
+                files.all.extend(more.all);
+                files.renamed.extend(more.renamed);
                 Changed::Files(files)
             }
             _ => Changed::Everything,
@@ -80,7 +92,7 @@ impl DirectoryWatch {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(&self.watch, PollFlags::IN)], Some(&timeout));
-        let mut files = BTreeSet::new();
+        let mut files = ChangedFiles::default();
         let mut room = [MaybeUninit::uninit(); 64 * 1024];
         let mut events = inotify::Reader::new(&self.watch, &mut room);
         let own = inotify::ReadFlags::QUEUE_OVERFLOW
@@ -95,8 +107,14 @@ impl DirectoryWatch {
             let Some(name) = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes())) else {
                 continue;
             };
-            let directories = self.directories.get(&event.wd()).into_iter().flatten();
-            files.extend(directories.map(|directory| directory.join(name)));
+            for directory in self.directories.get(&event.wd()).into_iter().flatten() {
+                let path = directory.join(name);
+                match event.events().contains(inotify::ReadFlags::MOVED_TO) {
+                    true => files.renamed.insert(path.clone()),
+                    false => files.renamed.remove(&path),
+                };
+                files.all.insert(path);
+            }
         }
         Changed::Files(files)
     }
@@ -117,11 +135,18 @@ mod tests {
         std::fs::write(scratch.path().join("a"), "1").unwrap();
         std::fs::rename(scratch.path().join("a"), scratch.path().join("b")).unwrap();
         std::fs::remove_file(scratch.path().join("before")).unwrap();
-        let files = ["a", "b", "before"].map(|name| scratch.path().join(name)).into();
-        assert_eq!(watch.wait(Duration::from_secs(60)), Changed::Files(files));
+        let paths = |names: &[&str]| names.iter().map(|name| scratch.path().join(name)).collect();
+        let first = watch.wait(Duration::from_secs(60));
+        let files = |all: &[&str], renamed: &[&str]| {
+            Changed::Files(ChangedFiles { all: paths(all), renamed: paths(renamed) })
+        };
+        assert_eq!(first, files(&["a", "b", "before"], &["b"]));
+        // A file that is written after the rename may be incomplete.
+        std::fs::write(scratch.path().join("b"), "2").unwrap();
+        assert_eq!(first.and(watch.wait(Duration::from_secs(60))), files(&["a", "b", "before"], &[]));
         std::fs::remove_dir_all(scratch.path()).unwrap();
         assert_eq!(
-            watch.wait(Duration::from_secs(60)).and(Changed::Files(BTreeSet::new())),
+            watch.wait(Duration::from_secs(60)).and(Changed::Files(ChangedFiles::default())),
             Changed::Everything
         );
         assert!(DirectoryWatch::new([scratch.path().to_owned()], []).is_err());
