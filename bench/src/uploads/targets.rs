@@ -13,6 +13,8 @@ use std::path::Path;
 
 /// The directory in which each change is on the disk before a system call returns.
 pub(super) const SYNCHRONOUS: &str = "up-synchronous";
+/// The name of the measurements of Apache that writes to this directory.
+pub(super) const DURABLE: &str = "Apache with a synchronous directory";
 /// The name of the measurements of Apache without additional syncs.
 pub(super) const APACHE: &str = "Apache";
 
@@ -46,7 +48,7 @@ pub(super) fn all(
         match make_synchronous(&up) {
             Ok(()) => all.push(Target { peer: synchronous(apache, &up), https: None }),
             Err(why) => report.missing(
-                "Apache with a synchronous directory",
+                DURABLE,
                 format!("the file system has no synchronous directories ({why}); use ext4"),
             ),
         }
@@ -59,7 +61,7 @@ pub(super) fn all(
 fn synchronous(apache: &Apache, up: &Path) -> Peer {
     let pid = apache.pid();
     Peer {
-        name: "Apache with a synchronous directory",
+        name: DURABLE,
         address: apache.address,
         tls: apache.tls,
         base: "/files".to_owned(),

@@ -47,7 +47,7 @@ pub(crate) fn verifier(
             .map_err(|why| format!("the `crl-file` cannot be read: {}", pem_fault(&why)))?;
     let has_crls = !crls.is_empty();
     if revoked.is_some() && !has_crls {
-        return Err("the `crl-file` contains no revocation list in PEM form (`BEGIN X509 CRL`), so it cannot be used: install the list of the authority (convert a DER file with `openssl crl -inform DER`)".into());
+        return Err("the `crl-file` contains no revocation list in PEM form (`BEGIN X509 CRL`), so it cannot be used: install the list of the certification authority (convert a DER file with `openssl crl -inform DER`)".into());
     }
     let trusted: Vec<_> =
         [named, silent].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem).flatten()).collect();
@@ -86,10 +86,13 @@ fn unusable_list(path: &str, is_old: bool, why: &CertRevocationListError) -> Str
         CertRevocationListError::UnsupportedDeltaCrl => {
             ("contains only the changes since another list (delta)".to_owned(), "install the complete list")
         }
-        CertRevocationListError::ParseError | CertRevocationListError::Other(_) => {
-            ("cannot be parsed".to_owned(), "install the list of the authority again")
+        CertRevocationListError::ParseError | CertRevocationListError::Other(_) => (
+            "cannot be parsed".to_owned(),
+            "get the list from the certification authority again, and install it",
+        ),
+        other => {
+            (format!("is not supported ({other:?})"), "install another list from the certification authority")
         }
-        other => (format!("is not supported ({other:?})"), "install another list of the authority"),
     };
     format!("`crl-file {path}`: a revocation list in the file {what}, so the file cannot be used; {next}")
 }

@@ -381,7 +381,7 @@ impl Inside for Stay {
 /// A condition of a request. The condition is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Remembers for each checked lock whether the lock still has an effect (see `lock_owners.rs`). All members of a locked tree have the same lock, so a
+/// Remembers for each checked lock whether the lock still has an effect (see `lock_owners.rs`). All files and directories of a locked tree have the same lock, so a
 /// listing of the tree judges this lock only once. The results are used only for one response. The results are forgotten when the facts change, and
 /// after a second.
 #[derive(Default)]

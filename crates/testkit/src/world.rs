@@ -1,4 +1,4 @@
-//! Reads a world, and sends the requests of its lines `ask`.
+//! Runs a world: a text in which each line prepares users, datastores or files, or is a request (`ask`) with its expected answer.
 
 use crate::house::{Remembering, TestHouse};
 use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};
@@ -108,7 +108,7 @@ impl World {
                     return Err(format!("the answer was `{got}`"));
                 }
             }
-            _ => return Err("no such line in a world".into()),
+            _ => return Err("unknown command, or wrong number of words".into()),
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
         newest.iter().map(|record| titled(record)).map(|name| format!("[`{name}`](#{name})")).collect();
     let _ = writeln!(page, "\nThe benchmarks: {}.", links.join(", "));
     let mut files = Vec::new();
-    failing(&mut page, &newest, &usable, reasons);
+    failing(&mut page, goals, &newest, &usable, reasons);
     without_record(&mut page, goals, newest.iter().copied());
     for record in &newest {
         let (bench, name) = (record.bench(), titled(record));
@@ -74,15 +74,15 @@ pub(crate) fn written(records: &[Record], goals: &str, reasons: &[Reason]) -> Ve
         if let Some(size) = size_of(goals, bench) {
             let _ = writeln!(page, "In the column *size*: {size}.\n");
         }
-        let goals = ordered(record.goals());
-        if !goals.is_empty() {
+        let judged = ordered(record.goals());
+        if !judged.is_empty() {
             let _ = writeln!(page, "![goals of {name}](benchmarks/{name}.svg)\n");
             page.push_str("| goal | at most | measured | interval | samples | holds | holds in |\n|---|---|---|---|---|---|---|\n");
-            for goal in &goals {
-                let _ = writeln!(page, "| {}: {} |", sized(goal), row(goal, record, &usable));
+            for goal in &judged {
+                let _ = writeln!(page, "| {}: {} |", sized(goal), row(goals, goal, record, &usable));
             }
             page.push('\n');
-            files.push((format!("{PICTURES}/{name}.svg"), chart::svg(&name, &goals)));
+            files.push((format!("{PICTURES}/{name}.svg"), chart::svg(&name, &judged)));
         }
         comparisons(&mut page, record);
         page.push_str(&tails::table(record));
@@ -133,8 +133,26 @@ fn sized(goal: &Goal<'_>) -> String {
     goal.n.map_or_else(|| format!("`{}`", goal.id), |n| format!("`{}` ({n})", goal.id))
 }
 
+/// The rows of the table of goals in `bench/GOALS.md`: the cells of each row.
+fn listed(goals: &str) -> impl Iterator<Item = Vec<&str>> {
+    let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with('|'));
+    rows.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+}
+
+/// The measured value of a goal in words, from `bench/GOALS.md`. The workload of an id never changes, so the words are also right for older records.
+fn what<'t>(goals: &'t str, bench: &str, goal: &Goal<'t>) -> &'t str {
+    let id = format!("`{}`", goal.id);
+    let of = |cells: Vec<&'t str>| match cells.as_slice() {
+        [of, found, _, what, ..] if *of == bench && *found == id => Some(*what),
+        _ => None,
+    };
+    listed(goals).find_map(of).unwrap_or(goal.what)
+}
+
 /// The cells of a goal after its name.
-fn row(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> String {
+fn row(goals: &str, goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> String {
     let holds = match goal.holds {
         true => "yes",
         false if goal.measured.value <= goal.at_most => "**no** (interval)",
@@ -143,7 +161,7 @@ fn row(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> String {
     let (good, all) = held(goal, record, usable);
     format!(
         "{} | {} {} | {} | {} | {} | {holds} | {good} of {all}",
-        plain(goal.what),
+        plain(what(goals, record.bench(), goal)),
         limit(goal.at_most),
         goal.unit,
         figure(goal.measured.value, goal.unit),
@@ -168,7 +186,7 @@ fn held(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> (usize, usize) 
 }
 
 /// The goals that do not hold, of all benchmarks, with the reasons, and what could not be measured.
-fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &[Reason]) {
+fn failing(page: &mut String, goals: &str, newest: &[&Record], usable: &[&Record], reasons: &[Reason]) {
     let (mut rows, mut missing, mut all) = (String::new(), String::new(), 0);
     let mut said: Vec<(&Reason, &Record)> = Vec::new();
     for record in newest.iter().copied() {
@@ -180,7 +198,7 @@ fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &
             let reason = reasons.iter().find(|reason| reason.is_of(record.bench(), &goal));
             let floor =
                 reason.and_then(|reason| reason.floor(record)?.ok()).unwrap_or_else(|| "–".to_owned());
-            let cells = row(&goal, record, usable);
+            let cells = row(goals, &goal, record, usable);
             let _ = writeln!(rows, "| `{}` | {}: {cells} | {floor} |", record.bench(), sized(&goal));
             if let Some(reason) = reason.filter(|reason| said.iter().all(|(other, _)| other != reason)) {
                 said.push((reason, record));
@@ -213,22 +231,18 @@ fn failing(page: &mut String, newest: &[&Record], usable: &[&Record], reasons: &
 
 /// The goals that are not in the newest record of their benchmark, because the goals are newer than the record, or because there is no record.
 fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
-    let section = goals.split_once("\n## Goals\n").map_or("", |(_, after)| after);
-    let section = section.split("\n## ").next().unwrap_or_default();
     let known = |bench: &str, id: &str| {
         newest
             .clone()
             .filter(|record| record.bench() == bench)
             .any(|record| record.goals().any(|goal| goal.id == id))
     };
-    let row = |line: &str| {
-        let mut cells = line.trim_matches('|').split(" | ").map(str::trim);
-        let (bench, id, limit) = (cells.next()?, cells.next()?, cells.next()?);
-        let what = cells.next()?;
+    let row = |cells: Vec<&str>| {
+        let &[bench, id, limit, what, ..] = cells.as_slice() else { return None };
         let is_open = id.starts_with('`') && !known(bench, id.trim_matches('`'));
         is_open.then(|| format!("| `{bench}` | {id}: {} | {limit} |\n", plain(what)))
     };
-    let rows: Vec<String> = section.lines().filter(|line| line.starts_with('|')).filter_map(row).collect();
+    let rows: Vec<String> = listed(goals).filter_map(row).collect();
     if !rows.is_empty() {
         let _ = write!(
             page,
@@ -387,6 +401,7 @@ mod tests {
         let records = [record("2026-11-20-try", &[("one", 0.5, true)], &json!({}))];
         let page = written(&records, goals, &[]).pop().map(|(_, text)| text).unwrap();
         assert!(page.contains("| `try` | `new`: another cost | 1/2 times |"));
+        assert!(page.contains("| `one`: a cost | 1 times | 0.5 |"), "the words of the list count: {page}");
         assert!(page.contains("## `try`\n\nIn the column *size*: the number of files.\n"), "{page}");
         assert!(
             page.contains("1 goal has no value in the newest record")

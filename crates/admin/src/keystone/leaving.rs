@@ -118,7 +118,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
             .remove_as_of::<NamedRole>(&name.role(), ended)
             .put(&LeavingKey::Role(name.role()), &Leaving);
     }
-    // A provider may have been created while the domain was deleted.
+    // The change that deleted the domain also deleted its identity providers. A request that ran at the same time may have created another one.
     forget_providers_of(view, change, id)?;
     let has_no_limits = remove_limits_of(view, change, &LimitOwner::Domain(*id), AT_ONCE)?;
     let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty() && has_no_limits;

@@ -110,7 +110,7 @@ fn rehearse(records: &Records<'_>, data: &Path, config_file: Option<&Path>) -> a
     let mut installation = Installation::find(Some(place.0.clone()), config_file, IfMissing::Create)?;
     installation.config = config;
     if data.is_dir() {
-        // The data directory may contain the files that people edit, although it does not contain facts yet.
+        // The data directory may contain the files that people edit, although it does not contain facts yet. The rehearsal reads these files.
         installation.config.facts.files.get_or_insert_with(|| data.to_path_buf());
     }
     let mut home = Home::open(installation, Use::Command)?;

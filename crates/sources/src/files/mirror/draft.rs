@@ -88,7 +88,7 @@ impl<'v, 's> Draft<'v, 's> {
         match (fault.refuses, had_facts) {
             (false, _) => format!("the last good facts are kept for {} s", self.stale_limit),
             (true, true) => "refused".to_owned(),
-            (true, false) => "there was no valid entry before that could stay in use".to_owned(),
+            (true, false) => "no earlier valid entry exists that could stay in use".to_owned(),
         }
     }
 

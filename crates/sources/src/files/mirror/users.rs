@@ -354,7 +354,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn nobody_yet(&mut self, authid: &Authid, LineError { line, reason }: &LineError) {
-        let means = "there was no valid entry before that could stay in use";
+        let means = "no earlier valid entry exists that could stay in use";
         self.draft.problem(FileName::Users, format!("line {line}: {reason} ({authid}: {means})"));
     }
 
