@@ -293,7 +293,7 @@ fn an_import_that_fails_creates_nothing_and_says_what_it_expected() {
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
     let refused = enfilade(&data, &["import", "proxmox", source.to_str().unwrap()]);
     assert!(
-        String::from_utf8_lossy(&refused.stderr).contains("this server reads its own user.cfg"),
+        String::from_utf8_lossy(&refused.stderr).contains("this server follows its own user.cfg"),
         "{refused:?}"
     );
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1);
@@ -444,7 +444,7 @@ fn files_in_the_data_directory_are_followed_and_their_passwords_imported() {
     let elsewhere = there.path().join("elsewhere");
     proxmox(&elsewhere, there.path());
     let refused = server.cli_output(&["import", "proxmox", elsewhere.to_str().unwrap()], "");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("this server reads its own user.cfg"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("this server follows its own user.cfg"));
 }
 
 /// The lines of a start, up to the line after `try:` or a similar heading.

@@ -144,6 +144,6 @@ fn without_a_server_penalties_are_not_known_and_nothing_is_created() {
     let mut command = std::process::Command::new(crate::server::BINARY);
     let output = command.arg("--data").arg(&data).args(["penalties", "list"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && said.contains("no server runs on"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("no server runs with"), "{said}");
     assert!(!data.exists());
 }

@@ -91,7 +91,7 @@ fn the_way_to_a_shared_folder_is_shown_and_nothing_else() {
         assert_eq!(curl(&server, &bob, path, &PROPFIND_1), absent, "{path}");
     }
     // An explanation says that a listing shows the path to the shared folder.
-    let way = "a listing of this directory shows only the names that lead to paths with a role";
+    let way = "in a listing of this directory, the user or token sees only the names that lead to paths on which it has a role";
     let explained = |path: &str| {
         let said = server.cli_output(&["explain", "bob@local!test", "main", path], "").stdout;
         String::from_utf8(said).unwrap()
@@ -235,7 +235,11 @@ fn a_datastore_that_checks_traverse_shows_no_way_and_explain_promises_none() {
         assert_eq!(curl(&server, &bob, "/dav/main/", &PROPFIND_1).status, status, "{checks}");
         let said = server.cli_output(&["explain", "bob@local!test", "main", "/"], "").stdout;
         let said = String::from_utf8(said).unwrap();
-        assert_eq!(said.contains("names that lead to paths with a role (/a/b"), status == 207, "{said}");
+        assert_eq!(
+            said.contains("names that lead to paths on which it has a role (/a/b"),
+            status == 207,
+            "{said}"
+        );
     }
 }
 

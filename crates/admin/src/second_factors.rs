@@ -24,7 +24,7 @@ pub struct SecondFactorState {
 }
 
 fn unusable(_: NotSealed) -> Error {
-    Error::Refused("the secret cannot be encrypted or decrypted: perhaps `keys/token-hash.key` was replaced. Set up the second factor again".to_owned())
+    Error::Refused("nothing was changed: the secret of the new second factor cannot be encrypted. Begin the set-up again; if this fails again, ask the administrator".to_owned())
 }
 
 fn not_begun() -> Error {

@@ -72,6 +72,6 @@ fn withdraw_all(
         }
         found.iter().try_for_each(|way| withdraw(ctx, way))?;
     }
-    let why = "a client creates credentials faster than they are deleted: disable the user with `enfilade user disable`, then try again";
+    let why = "not all credentials could be deleted: a client created new ones during every attempt. Disable the user of this client with `enfilade user disable`, then try again";
     Err(Error::Refused(why.to_owned()))
 }

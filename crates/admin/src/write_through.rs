@@ -44,7 +44,7 @@ impl ChangeContext<'_> {
         let looked = mirror.look_for(self.facts, self.now, Some(editor));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
-                "the change is in the file, but the facts are not updated yet: {why}; a running server tries again every second"
+                "the change was written to the file, but it has no effect yet, because the facts could not be updated: {why}. A running server tries again every second, so do not repeat the command; if no server runs, start it"
             ))
         })?;
         Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))

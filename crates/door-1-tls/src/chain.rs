@@ -35,8 +35,7 @@ pub(crate) fn in_order<'c>(
 pub(crate) fn of_chain(chain: &[&CertificateDer<'static>]) -> Option<String> {
     let (issuer, subject) = chain.first().and_then(|leaf| issuer_and_subject(leaf))?;
     (chain.len() == 1 && issuer != subject).then(|| {
-        "the files contain no certificate of the leaf's issuer: clients that do not know the issuer refuse the leaf; \
-         if you have the chain file, give this file, too"
+        "the certificate of the authority that issued the server's certificate is missing in these files: clients that do not have it refuse the server's certificate. If the authority gave you a chain file, name that file in the command, too"
             .to_owned()
     })
 }

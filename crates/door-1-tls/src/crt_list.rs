@@ -160,7 +160,10 @@ const NOT_HERE: [(&str, &str); 8] = [
         "sctl",
         "the TLS library does not send timestamps (SCTs) from files; use a certificate that contains timestamps, and remove the option",
     ),
-    ("ocsp-update", "let another program renew `FILE.ocsp`; the server notices a new file at once"),
+    (
+        "ocsp-update",
+        "this server does not fetch OCSP responses: remove the option, and let another program renew `FILE.ocsp`; the server notices a new file at once",
+    ),
 ];
 
 fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {

@@ -14,7 +14,7 @@ pub enum Refusal {
     /// In this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor
     /// or passkeys. All these requests count together.
     #[error(
-        "in this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor or passkeys"
+        "the user made too many requests in this minute. These requests count together: redirects with a one-time code, sign-ins to the console, and changes of the second factor or of passkeys"
     )]
     TooManySignIns {
         /// How long the browser has to wait.
@@ -127,7 +127,7 @@ pub enum Refusal {
     /// No session can be issued, because the clock is behind. The new session would expire so early that its marks may already be deleted, so it
     /// would count as expired.
     #[error(
-        "the clock of this server is at least {seconds} s behind, so no session is issued: a new session would expire so early that the server may already have deleted the revocations of such sessions. Set the clock, then log in again"
+        "the clock of this server is at least {seconds} s behind, so the server issues no sessions. By this clock, a new session would get an early expiry time, and the server may already have deleted the revocations of sessions with such expiry times. Set the clock, then log in again"
     )]
     ClockBehind {
         /// How many seconds the clock is behind, at least.
@@ -261,7 +261,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID10", Fault::Operator, "groups are nested too deep", "remove a level of groups (`enfilade group list`)"),
     RefusalRow::new("ID11", Fault::Operator, "the user is in too many groups", "remove the user from some groups"),
     RefusalRow::new("ID12", Fault::Source, "the records of the user could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
-    RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as `Retry-After` says; behind a proxy, set `[http] trusted_proxies` or `[tls] proxy_from`"),
+    RefusalRow::new("ID13", Fault::Client, "too many attempts from this address failed", "wait as long as the header `Retry-After` says; if the log shows the address of your proxy for all clients, set `[http] trusted_proxies` or `[tls] proxy_from`: otherwise all clients count as one address"),
     RefusalRow::new("ID14", Fault::Operator, "the file that defines this user or token (`user.cfg` or `token.shadow`) has been invalid, or no server has read it, for longer than the stale limit", "`enfilade doctor` shows the reason: correct the line of the file, or start a server if none runs"),
     RefusalRow::new("ID15", Fault::Client, "the session token was not signed with any of the keys", "log in again; servers that share sessions need the same Fernet keys"),
     RefusalRow::new("ID16", Fault::Client, "this server does not support the kind or content of the session token", "log in again; the log says which kind or content"),
@@ -280,7 +280,7 @@ pub const CODES: [RefusalRow; 36] = [
     RefusalRow::new("ID29", Fault::Client, "the password or other credential is right, and the user needs multi-factor authentication, so this method alone is not accepted", "use an API token (`enfilade token create`), or log in at `/v3/auth/tokens` with all methods that the user needs, and use that session"),
     RefusalRow::new("ID30", Fault::Client, "the user is locked for a while, because too many logins failed (`[identity] lockout_failures`)", "wait for `[identity] lockout_duration`, or run `enfilade user enable`; API tokens and sessions still work"),
     RefusalRow::new("ID31", Fault::Client, "the cookie of a browser, or the one-time code in a redirect, is not valid: it is unknown, has ended, or belongs to another application or browser", "sign in again"),
-    RefusalRow::new("ID32", Fault::Client, "in this minute, the user made too many requests for a redirect with a one-time code, to sign in to the console, or to change the second factor or passkeys (all these requests count together, in all browsers)", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
+    RefusalRow::new("ID32", Fault::Client, "the user made too many requests in this minute; these requests count together, in all browsers: redirects with a one-time code, sign-ins to the console, and changes of the second factor or of passkeys", "wait a minute; if it happens again, the operator must check that the proxy passes the cookie `__Host-enfilade` to Enfilade: without it, the browser is redirected again and again"),
     RefusalRow::new("ID33", Fault::Client, "there is no such link", "ask the maker of the link for a new one; the maker sees the links in the console; the operator can list them with `enfilade link list`"),
     RefusalRow::new("ID34", Fault::Client, "the link has no uses left", "ask the maker of the link for a new one"),
     RefusalRow::new("ID35", Fault::Client, "the link needs its password", "enter the password that the maker of the link chose"),

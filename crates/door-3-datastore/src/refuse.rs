@@ -79,7 +79,7 @@ fn at_line(line: u32) -> String {
 pub const CODES: [RefusalRow; 8] = [
     RefusalRow::new("DS01", Fault::Client, "no such datastore", "check the name: `enfilade datastore list`"),
     RefusalRow::new("DS02", Fault::Operator, "the datastore's maintenance mode forbids this kind of operation", "open the datastore with `enfilade datastore maintenance NAME none`"),
-    RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode: `enfilade datastore maintenance`"),
+    RefusalRow::new("DS03", Fault::Operator, "the datastore's maintenance mode is unknown", "set a known mode with `enfilade datastore maintenance NAME MODE`"),
     RefusalRow::new("DS04", Fault::Operator, "the datastore's file system is not mounted", "mount the file system"),
     RefusalRow::new("DS05", Fault::Operator, "the datastore's section of `datastore.cfg` cannot be read, or no server has read the file for longer than the stale limit", "`enfilade doctor` shows the reason: correct the line, or start a server if none runs; in a fleet, start the server of the files member"),
     RefusalRow::new("DS06", Fault::Operator, "the server has served too many different datastores since its start", "restart the server; remove datastores, or move some to another server"),
@@ -90,8 +90,7 @@ pub const CODES: [RefusalRow; 8] = [
 fn elsewhere(name: &DatastoreName, member: &str) -> String {
     match member {
         UNKNOWN => format!(
-            "no member of the fleet serves datastore `{name}` now, because the edited files are being moved. If this lasts longer than 15 s, run `enfilade fleet \
-             follow-files` on the member that should serve it"
+            "no member of the fleet serves datastore `{name}` now, because another member becomes the files member. If this lasts longer than 15 s, run `enfilade fleet follow-files` on the member that should become the files member"
         ),
         member => format!("datastore `{name}` is served by member `{member}` of the fleet"),
     }

@@ -161,7 +161,7 @@ fn in_acl_cfg(
     // `acl.cfg` cannot assign a role to a name that is not valid in `acl.cfg`.
     let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
     if !view.knows_acl_cfg(now)? {
-        return Ok(Some("roles in acl.cfg, which cannot be read now".to_owned()));
+        return Ok(Some("perhaps roles in acl.cfg, which cannot be read now".to_owned()));
     }
     Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} in acl.cfg")))
 }

@@ -200,8 +200,7 @@ impl AccessCheck<'_> {
         match (visible, ask.wanted) {
             (true, Wanted::Delete { .. }) => {
                 let decided_by = format!(
-                    "{decided_by}; also, the parent directory does not allow it: the user does not have delete-child there, or its sticky bit forbids it, \
-                     or the roles on the target do not grant delete"
+                    "{decided_by}; the parent directory does not permit the deletion either: the user does not have delete-child on the parent directory, or the sticky bit of the parent directory forbids the deletion, or the roles on the file or directory do not grant delete"
                 );
                 Refusal::NotGranted { path, missing, decided_by }
             }

@@ -56,7 +56,7 @@ pub enum Refusal {
     },
     /// The user or group has a right that a manager of its domain may not grant. So the manager may not change the user or group.
     #[error(
-        "{path} is refused: the user or group has more rights than a manager of a domain may give ({holds}); ask an administrator"
+        "{path} is refused: the user or group that this call would change has more rights than a manager of a domain may give ({holds}); ask an administrator"
     )]
     HoldsMore {
         /// The rule.

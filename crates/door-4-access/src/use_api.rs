@@ -28,7 +28,8 @@ pub fn use_api(
         identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
     let no_privilege = || Refusal::NoPrivilege {
         path: path(),
-        missing: "a role and a kind of credential that permit this call".to_owned(),
+        missing: "a role and a kind of credential that permit this call (docs/identity-v3.md lists them)"
+            .to_owned(),
     };
     let (session, who) = let_in.ok_or_else(no_privilege)?;
     if who == Who::BoundedManager {

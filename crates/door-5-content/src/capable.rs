@@ -55,6 +55,6 @@ fn or_helper(node: &Node, can_help: bool, done: io::Result<()>, request: &Reques
 pub(crate) fn no_help() -> String {
     let path = client::helper().map(|path| path.display().to_string()).unwrap_or_default();
     format!(
-        "the helper process at `{path}` does not answer, or does not have the capability: `systemctl restart enfilade-privileged.socket`"
+        "the helper process at the socket `{path}` does not answer, or does not have the necessary capability: run `systemctl restart enfilade-privileged.socket`"
     )
 }

@@ -75,7 +75,7 @@ pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
     };
     decode(&bytes).ok_or_else(|| Refusal::Io {
         what: format!("reading the properties of `{}`", node.label()),
-        errno: format!("the attribute {ATTRIBUTE} is damaged; find the file by its inode (`find DIRECTORY -xdev -inum INODE`), and run `setfattr -x {ATTRIBUTE} FILE`"),
+        errno: format!("the attribute {ATTRIBUTE}, which contains the WebDAV properties of the file, is damaged; find the file in the directory of the datastore by its inode (`find DIRECTORY -xdev -inum INODE`), and run `setfattr -x {ATTRIBUTE} FILE`: this deletes the properties of the file, but not its content"),
     })
 }
 

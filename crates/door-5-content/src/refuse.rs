@@ -128,9 +128,7 @@ pub enum Refusal {
     /// A condition of the request was true when the request came, but was no longer true just before the change. Also used if an upload in pieces
     /// gets more bytes than its record announced.
     #[error(
-        "a condition of the request (If, If-Match, If-None-Match or If-Unmodified-Since) is no longer true: the resource or its locks \
-            changed during the request; read the resource again and repeat the request. An upload in pieces is refused if it has more bytes \
-            than announced; begin this upload again"
+        "a condition of the request (If, If-Match, If-None-Match or If-Unmodified-Since) is no longer true, because the resource or its locks changed during the request: read the resource again and repeat the request. Or the request is a piece of an upload with more bytes than announced: begin this upload again"
     )]
     Unmet,
     /// A COPY or MOVE took place, was refused afterwards, and could not be undone.

@@ -195,7 +195,12 @@ fn ask_all<T: DeserializeOwned + Ord>(data: &Path, question: &Question) -> anyho
     let directory = place(data);
     let mut all = Vec::new();
     let mut servers = 0;
-    let no_server = || format!("no server runs on `{}`; only a running server has penalties", data.display());
+    let no_server = || {
+        format!(
+            "no server runs with the data directory `{}`; start a server first, because only a running server can answer this question",
+            data.display()
+        )
+    };
     let opened = match File::open(&directory) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => anyhow::bail!(no_server()),
         opened => opened.with_context(|| {

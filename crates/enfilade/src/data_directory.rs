@@ -122,7 +122,7 @@ pub(crate) fn refuse_served(data: &Path, others: &[&Path]) -> anyhow::Result<()>
     for house in houses.chain(others.iter().copied()).filter(|house| is_house(house)) {
         let config = config::read(house, None).with_context(|| {
             format!(
-                "cannot check whether a datastore of the server at `{}` contains `{}`, because the configuration of that server cannot be read",
+                "the configuration of the server with the data directory `{}` cannot be read, so it is not known whether a datastore of that server contains `{}`",
                 house.display(),
                 data.display()
             )

@@ -141,9 +141,9 @@ fn why_no_files(files: FilesMember, unknown: Option<String>) -> WhyNotFollowed {
                 "this fleet follows the edited files of member `{member}`: make this change on that machine"
             ),
             (None, Some(why)) => {
-                format!("it is not known whether the edited files of this machine are followed: {why}")
+                format!("it is not known whether the fleet follows the edited files of this machine: {why}")
             }
-            (None, None) => "the fleet follows the edited files of no member: run `enfilade fleet follow-files` on the member that should have them"
+            (None, None) => "this fleet has no files member: run `enfilade fleet follow-files` on the member whose edited files the fleet should follow"
                 .to_owned(),
         })
     })

@@ -55,8 +55,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         needed.filter(|needed| i64::try_from(key_terms.max_active).is_ok_and(|max| max < *needed))
     {
         output::note(&format!(
-            "warning: the Fernet keys rotate more slowly than `[identity] rotate_every` says, because sessions need the old keys for a longer time: \
-             set `[identity] max_active_keys = {needed}` (now {})",
+            "warning: the Fernet keys rotate less often than `[identity] rotate_every` says, because a rotation is delayed while sessions still need the key that it would delete. To keep more keys, set `[identity] max_active_keys = {needed}` (now {})",
             key_terms.max_active
         ));
     }

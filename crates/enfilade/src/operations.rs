@@ -130,7 +130,9 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
         loop {
             let removed = faces.house().remove_abandoned(&|| !faces.metrics().is_draining());
             if removed > 0 {
-                output::note(&format!("removed {removed} unfinished uploads and copies"));
+                output::note(&format!(
+                    "removed {removed} unfinished uploads and copies that crashed servers left behind"
+                ));
             }
             std::thread::park_timeout(ABANDONED_EVERY);
         }

@@ -137,8 +137,7 @@ impl Exporter {
     fn fails(&mut self, why: &anyhow::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
             output::note(&format!(
-                "warning: traces cannot be sent to {}: {why:#}; until the collector accepts traces, those of at most 4,096 requests wait, and those of \
-                 further requests are lost (`enfilade_traces_total`)",
+                "warning: traces cannot be sent to {}: {why:#}; until the collector accepts traces, the traces of at most 4,096 requests wait, and other traces are lost (the metric `enfilade_traces_total` counts them)",
                 self.url.as_str()
             ));
         }

@@ -157,7 +157,7 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 const BAD_MESSAGE: RequestError = RequestError::Subrequest("the message of Envoy cannot be read");
 const NO_HEADERS: RequestError = RequestError::Subrequest(
-    "`header_map` is missing, and `headers` joins headers of the same name; set `encode_raw_headers: true`",
+    "Envoy did not send `header_map`: set `encode_raw_headers: true` in its filter `ext_authz`. Without this setting, Envoy joins headers of the same name",
 );
 const NO_SOURCE: RequestError = RequestError::Subrequest("the address of the visitor is missing");
 const BAD_HEADER: RequestError = RequestError::Subrequest("a header of the visitor cannot be read");

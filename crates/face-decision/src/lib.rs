@@ -56,7 +56,7 @@ pub const ROUTES: [Route; 16] = [
         .says("AuthZEN: the users who may make a request"),
     Route::own("/access/v1/search/resource", authzen::resources)
         .only("POST")
-        .says("AuthZEN: an application's paths where a user may make a request (root and paths with roles)"),
+        .says("AuthZEN: the paths of an application on which a user may make a request; only the root and the paths on which roles are assigned are examined"),
     Route::own("/access/v1/search/action", authzen::actions)
         .only("POST")
         .says("AuthZEN: what a user may do on a path"),
@@ -195,7 +195,7 @@ async fn knows_certificate(
     certificate: Option<CertificateAsk>,
 ) -> Result<(), Failure> {
     const NO_CERTIFICATE: RequestError = RequestError::Subrequest(
-        "the proxy showed no client certificate. The line of the certificate in the crt-list needs `verify optional` or `required`, and `ca-file`",
+        "the proxy sent no client certificate. Let the proxy send one. In the crt-list, the line of this server's own certificate needs `verify optional` or `verify required`, and `ca-file`",
     );
     const NOT_PERMITTED: RequestError = RequestError::Subrequest(
         "the API token of the proxy's certificate may not ask for decisions; to permit it: enfilade role assign --path /system/decisions --auth-id OWNER Audit (OWNER is the owner of the token; a token with roles of its own needs the role, too)",

@@ -104,16 +104,16 @@ const MISLEADING: [&str; 6] = [
 /// contains `_` and, with `-` in place of `_`, begins with one of these texts. The second text of each entry describes the header in the refusal.
 /// Some applications read `X_Forwarded_Host` as `X-Forwarded-Host`, so a visitor could set `X_Forwarded_Host`, which the proxy does not replace.
 const WITHOUT_ALIAS: [(&str, &str); 12] = [
-    ("x-forwarded-", "that begins with `x-forwarded-`, with `_` in place of `-`,"),
-    ("remote-", "that begins with `remote-`, with `_` in place of `-`,"),
-    ("x-enfilade-", "that begins with `x-enfilade-`, with `_` in place of `-`,"),
+    ("x-forwarded-", "whose name begins with `x-forwarded-` (`_` counts as `-`) and contains `_`"),
+    ("remote-", "whose name begins with `remote-` (`_` counts as `-`) and contains `_`"),
+    ("x-enfilade-", "whose name begins with `x-enfilade-` (`_` counts as `-`) and contains `_`"),
     ("authorization", "whose name begins with `authorization` and contains `_`"),
-    ("x-auth-token", "`x-auth-token`, with `_` in place of `-`,"),
-    ("x-http-", "that begins with `x-http-`, with `_` in place of `-`,"),
-    ("x-method-override", "`x-method-override`, with `_` in place of `-`,"),
-    ("x-original-url", "`x-original-url`, with `_` in place of `-`,"),
-    ("x-rewrite-url", "`x-rewrite-url`, with `_` in place of `-`,"),
-    ("x-real-ip", "`x-real-ip`, with `_` in place of `-`,"),
+    ("x-auth-token", "whose name begins with `x-auth-token` (`_` counts as `-`) and contains `_`"),
+    ("x-http-", "whose name begins with `x-http-` (`_` counts as `-`) and contains `_`"),
+    ("x-method-override", "whose name begins with `x-method-override` (`_` counts as `-`) and contains `_`"),
+    ("x-original-url", "whose name begins with `x-original-url` (`_` counts as `-`) and contains `_`"),
+    ("x-rewrite-url", "whose name begins with `x-rewrite-url` (`_` counts as `-`) and contains `_`"),
+    ("x-real-ip", "whose name begins with `x-real-ip` (`_` counts as `-`) and contains `_`"),
     ("forwarded", "whose name begins with `forwarded` and contains `_`"),
     ("cookie", "whose name begins with `cookie` and contains `_`"),
 ];

@@ -187,7 +187,7 @@ impl PasswordEnd {
         match holds.zip(from_rfc3339(date)) {
             Some((holds, seconds)) => Ok(PasswordEnd { holds, seconds }),
             None => Err(invalid(format!(
-                "{PASSWORD_END}: expected lt, lte, gt, gte, eq or neq, a colon, and a date and time such as 2026-01-01T00:00:00Z"
+                "{PASSWORD_END}: expected an operator (lt, lte, gt, gte, eq or neq), a colon, and a date and time, such as lt:2026-01-01T00:00:00Z"
             ))),
         }
     }

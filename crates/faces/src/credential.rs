@@ -343,7 +343,9 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
         return secret_of(authid, secret.as_bytes());
     }
     let secret = percent_decoded(secret.as_bytes());
-    let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded"))?;
+    let secret = secret.ok_or_else(|| {
+        malformed("in the secret, a `%` is not followed by two hexadecimal digits: write `%` as `%25`")
+    })?;
     secret_of(authid, &Zeroizing::new(secret))
 }
 

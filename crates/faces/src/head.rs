@@ -35,7 +35,9 @@ impl From<Flaw> for RequestError {
             Flaw::Framing => RequestError::Framing(
                 "expected at most one of Content-Length and Transfer-Encoding, and each only once",
             ),
-            Flaw::Boundary => RequestError::Framing("the end of the previous request is ambiguous"),
+            Flaw::Boundary => RequestError::Framing(
+                "the server cannot tell where the previous request on this connection ends: open a new connection",
+            ),
             Flaw::Fields => RequestError::Target(
                 "`:path` has a fragment (`#`), `:scheme` is empty, or trailers have a pseudo-header field",
             ),

@@ -53,7 +53,7 @@ pub enum CommitError {
         kept_for: &'static str,
     },
     /// A key or value is larger than a store accepts.
-    #[error("table `{}`: a {what} of {bytes} bytes exceeds the limit of {limit} bytes", table.name())]
+    #[error("the change was not made: in table `{}`, a {what} of {bytes} bytes exceeds the limit of {limit} bytes", table.name())]
     TooLarge {
         /// The table.
         table: Table,

@@ -52,7 +52,7 @@ pub enum LogError {
     },
     /// The log ends before the newest change of the store: etcd was restored from an old backup, or the store was changed without the log.
     #[error(
-        "the log ends with change {log}, but this member has change {store}: etcd lost changes, or this store was changed without the log. This member refuses requests. Stop all servers, and follow docs/fleet.md, \"etcd lost its data\""
+        "the log of the fleet ends with change {log}, but this member already has change {store}: etcd lost changes, or the facts on this machine were changed outside the fleet. This member refuses requests. Stop the servers of all members, and follow docs/fleet.md, \"etcd lost its data\""
     )]
     Older {
         /// The last change of the log.
@@ -95,7 +95,7 @@ pub enum LogError {
     },
     /// etcd already has a beat (a record that a running process renews) with the id of this process.
     #[error(
-        "`{id}` is registered already. If this member has just started or had no connection to etcd, it registers by itself in about 2 s. Otherwise another process has this id: give each member its own id"
+        "etcd already has a registration `{id}`, so this server cannot register yet, and refuses requests. It tries again, and usually registers in about 2 s. If this takes longer, check the latency of etcd, and make sure that no server on another machine uses a copy of this data directory"
     )]
     Taken {
         /// The id.
@@ -123,7 +123,7 @@ pub enum LogError {
     },
     /// A newer program wrote to the log.
     #[error(
-        "a newer version of Enfilade writes the log: this member refuses requests until it has the version of the other members"
+        "the fleet uses a newer version of Enfilade than this machine: this member refuses requests until its program is updated (docs/fleet.md, \"Update the program\")"
     )]
     Newer,
     /// The log has a format that this program does not use any more.
@@ -176,7 +176,7 @@ pub enum LogError {
     },
     /// A member has a registered process, but the change requires that this member has none.
     #[error(
-        "the change was not made, because a server of another member runs again. `enfilade fleet status` shows the servers"
+        "the change was not made: it needs that another member has no running server, but a server of that member runs again. `enfilade fleet status` shows the servers"
     )]
     ServerRuns,
     /// The parts of a large change were deleted before its entry was added.

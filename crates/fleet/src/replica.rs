@@ -54,7 +54,9 @@ pub enum ReplicaError {
         why: CommitError,
     },
     /// The registration or the beat of this member in etcd has ended. The member registers again.
-    #[error("this member did not renew its record in etcd in time, and registers again")]
+    #[error(
+        "this member did not renew its registration in etcd in time: it refuses requests until it has registered again, which it does by itself"
+    )]
     NoBeat,
     /// This member does not use the newest keys of sessions.
     #[error(

@@ -359,7 +359,7 @@ impl House {
         };
         (!ends.is_empty()).then(|| {
             format!(
-                "a listing of this directory shows only the names that lead to paths with a role ({}{more}); a path does not count if it does not exist, or if an ACL hides it",
+                "in a listing of this directory, the user or token sees only the names that lead to paths on which it has a role ({}{more}); a name is not shown if its path does not exist, or if an ACL hides the path",
                 shown.join(", ")
             )
         })

@@ -62,8 +62,7 @@ impl Turns {
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if *is_taken {
             return Err(NoTurn::Busy(format!(
-                "another thread of this server has been {} for more than {at_most:?}, or has waited for another process for \
-                    that long; try again; another line of the log may identify the other process",
+                "for more than {at_most:?}, another thread of this server has been {}, or has waited for a process that does this. Try again. If the error persists, look in the log for a line that names this process",
                 self.doing
             )));
         }

@@ -236,7 +236,7 @@ impl Listing {
         match bad.iter().find(|bad| self.is_bound(Path::new(&bad.file))) {
             None => Ok(()),
             Some(bound) => Err(io::Error::other(format!(
-                "{}; the line of `{}` in the crt-list has its own options, so no other certificate can be sent instead; repair the file, or remove the line",
+                "{}; the whole crt-list is refused because of `{}`: its line has its own options, so no other certificate can be sent in its place. Repair this file, or remove its line",
                 listed(bad),
                 bound.file
             ))),

@@ -98,10 +98,7 @@ fn is_followed(ctx: &ChangeContext<'_>, files: &ProxmoxFiles, terms: ProxmoxTerm
         Some(file) => {
             let (here, there) = (ctx.files.directory().display(), files.directory().display());
             Err(Error::Invalid(format!(
-                "nothing was imported: this server reads its own {file}. The files in `{there}` can make entries valid again that were \
-                 removed, revoked or restricted on this server after the copy was made ({}). To use the copy, compare the files (`diff \
-                 {here}/user.cfg {there}/user.cfg`), delete the unwanted entries from the copy, copy the files to `{here}`, then run `enfilade \
-                 import proxmox {here}`",
+                "nothing was imported: this server follows its own {file} in `{here}`. The copy in `{there}` can make entries valid again that were removed, revoked or restricted on this server after the copy was made ({}). To use the copy, compare each of its files with the file in `{here}` (for example `diff {here}/user.cfg {there}/user.cfg`), delete the unwanted entries from the copy, copy its files to `{here}`, then run `enfilade import proxmox {here}`",
                 would_return(ctx, files, terms)
             )))
         }

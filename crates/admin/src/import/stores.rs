@@ -112,8 +112,7 @@ impl Stores {
                 let is_there = |new: &&Section| sections.iter().any(|section| section.id == new.id);
                 if let Some(there) = self.new.iter().find(is_there) {
                     return Err(Error::Invalid(format!(
-                        "datastore `{0}` was added to datastore.cfg during the import; if this datastore is not the datastore of the source, remove \
-                         the roles of the source on /datastore/{0} (`enfilade role list`)",
+                        "somebody else added datastore `{0}` to datastore.cfg during the import. If it is not the datastore of the source, the imported roles on /datastore/{0} now apply to it: find these roles with `enfilade role list`, and remove them",
                         there.id
                     )));
                 }

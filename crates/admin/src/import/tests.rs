@@ -180,7 +180,7 @@ fn datastores_that_were_written_and_are_not_in_the_facts_yet_are_not_said_to_be_
     let why = world.import(1).unwrap_err();
     assert!(world.datastores().contains("datastore: tank"));
     is_said_to_be_in_the_file(&why);
-    assert!(why.contains("the change is in the file, but the facts are not updated yet"), "{why}");
+    assert!(why.contains("the change was written to the file, but it has no effect yet"), "{why}");
     Mirror::new(world.here.clone()).look(&world.facts, NOW).unwrap();
     assert_eq!(world.import(usize::MAX).unwrap().0, Vec::<String>::new());
 }
@@ -192,7 +192,7 @@ fn a_datastore_of_an_unfinished_import_is_listed_by_the_next_one() {
     let why = world.import(2).unwrap_err();
     assert!(world.datastores().contains("datastore: tank"));
     is_said_to_be_in_the_file(&why);
-    assert!(!why.contains("the facts are not updated yet"), "{why}");
+    assert!(!why.contains("it has no effect yet"), "{why}");
     assert_eq!(world.import(usize::MAX).unwrap().0, Vec::<String>::new());
     world.remove_datastores();
     let (taken, left) = world.import(usize::MAX).unwrap();
@@ -226,7 +226,7 @@ fn another_copy_of_followed_files_is_refused_with_what_it_would_bring_back() {
     Mirror::new(world.here.clone()).look(&world.facts, NOW).unwrap();
     let why = world.import(usize::MAX).unwrap_err();
     for part in [
-        "this server reads its own user.cfg",
+        "this server follows its own user.cfg",
         "can make entries valid again that were removed, revoked or restricted on this server after the copy was made",
         "differences in the copy: user ann@pbs, token ann@pbs!t, roles of ann@pbs on /datastore/tank, datastore tank",
         "compare the files",

@@ -29,7 +29,7 @@ pub(crate) fn end_within(
     }
     if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
         let why = format!(
-            "the chain of application credentials, each created with the previous one, has reached its limit of {CREDENTIAL_CHAIN_MAX}: log in as the user and create a new credential"
+            "nothing was created: this application credential was created with another application credential, and so on, and such a chain can have at most {CREDENTIAL_CHAIN_MAX} of them. Log in as the user, without an application credential, then create the new credential"
         );
         return Err(Error::Refused(why));
     }

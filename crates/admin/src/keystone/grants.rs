@@ -32,7 +32,7 @@ impl On {
             On::Project(id) | On::BelowProject(id) => Ok(On::BelowProject(id)),
             On::Domain(realm) | On::BelowDomain(realm) => Ok(On::BelowDomain(realm)),
             On::System => Err(Error::Invalid(
-                "no project inherits a role on the system; expected a project or a domain".to_owned(),
+                "a role on the system cannot be an inherited role, because no project inherits it: name a project or a domain, or assign the role without inheritance".to_owned(),
             )),
         }
     }

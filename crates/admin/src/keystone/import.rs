@@ -231,7 +231,7 @@ impl Taking<'_, '_> {
                 };
                 let has_secret = row.options.iter().any(|option| option.sensitive);
                 let without = (!has_secret).then(|| {
-                    "without secret options: if the domain has secret options in the source, only a dump of the database contains them".to_owned()
+                    "without secret options (such as a password). If the domain has secret options in Keystone, import from a dump of the database: only a dump contains them".to_owned()
                 });
                 let name = self.called(id);
                 return Ok(Imported::of("configuration of domain", name, left.err()).but(without));

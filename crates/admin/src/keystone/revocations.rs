@@ -46,7 +46,8 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
 /// # Errors
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
-    let (who, what) = ("enfilade".to_owned(), "allow sessions to be issued up to a later second".to_owned());
+    let (who, what) =
+        ("enfilade".to_owned(), "move the horizon (the latest issue time of sessions) ahead".to_owned());
     // This change counts as a change by an administrator, because nobody could log in if this change were refused. So it may use the space that is
     // kept free for administrators. The server moves the horizon about once per minute.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds, request: None };

@@ -69,7 +69,10 @@ fn what_is_missing_or_does_not_fit_is_said() {
         assert!(said.contains(why), "{said}");
     }
     let warned = |files: &[&str]| joined(files).unwrap().warnings.join("; ");
-    assert!(warned(&[&leaf, &key]).contains("no certificate of the leaf's issuer"));
+    assert!(
+        warned(&[&leaf, &key])
+            .contains("the certificate of the authority that issued the server's certificate is missing")
+    );
     assert!(warned(&[&leaf, &key, &middle, &root, &other]).contains("`f4.crt` is not an issuer"));
     assert!(warned(&[&leaf, &key, &middle, &other_key]).contains("the key in `f3.crt` belongs to another"));
 }

@@ -107,7 +107,7 @@ impl Taken<'_> {
                 Ok(true) => renewed = Instant::now(),
                 Ok(false) => {
                     return anyhow::anyhow!(
-                        "this member could not renew its order in etcd, so this attempt stopped; a member will try again automatically"
+                        "this member no longer has the lease in etcd with which it may order the certificate, so this attempt stopped; a member will try again automatically"
                     );
                 }
                 Err(why) if renewed.elapsed().as_secs() >= ORDER_SECONDS.unsigned_abs() => return why.into(),

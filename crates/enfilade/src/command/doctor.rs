@@ -392,7 +392,7 @@ fn attempts(data: &Path) -> Finding {
             what,
             format!(
                 "somebody may be guessing passwords, or a client has a wrong password: {failed} failed logins in this hour and the \
-                 hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the access log"
+                 hour before, and {barred} attempts from blocked addresses; see `\"code\":\"ID13\"` in the request log"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),

@@ -137,7 +137,7 @@ fn obstacle(home: &Home, datastore: &DatastoreName, path: &StorePath) -> anyhow:
         let Ok(meta) = std::fs::symlink_metadata(root.join(at.as_str())) else { return Ok(None) };
         if !meta.is_dir() && !meta.is_file() {
             return Ok(Some(format!(
-                "{at} is a link or a special file, which is never served: replace it with a file or directory"
+                "{at} is a symbolic link or a special file (such as a socket or a device). The server never serves these: replace it with a file or directory"
             )));
         }
         if meta.is_file() && at != *path {

@@ -363,8 +363,7 @@ fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
              revoked, disabled, deleted or removed (also by NoAccess) work again. Make these changes again before you start a server\n{}",
             only_in_log(found.0)
         ),
-        None => "if this store is an older copy, all revocations, deletions and restrictions after that copy are lost. Make these changes again \
-                 before you start a server"
+        None => "if this store is an older copy, all revocations, deletions and removals of rights that were made after it was copied are lost. Make these changes again before you start a server"
             .to_owned(),
     };
     let text = format!(

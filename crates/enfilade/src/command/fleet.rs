@@ -138,9 +138,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     if have_different_keys(&members) {
         output::note(
-            "warning: the servers have different keys of sessions, so some servers refuse the sessions of others. If nobody changed keys on \
-             purpose, restart the server that differs: at its start, it takes the keys of the fleet. To give the keys of one machine to all \
-             members, run `enfilade keys share` on this machine; never share keys that an attacker may have",
+            "warning: the servers have different keys of sessions, so some servers refuse sessions that other servers issued. If nobody changed keys on purpose, restart each server with another value in the column KEYS: at its start, a server takes the keys of the fleet. To give the keys of one machine to all members, run `enfilade keys share` on that machine; never share keys that an attacker may have",
         );
     }
     output::line(&format!(

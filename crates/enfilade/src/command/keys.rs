@@ -54,8 +54,7 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Replace { force } => {
             ensure!(
                 force,
-                "nothing was changed. This command ends every session of the Identity API: users and services have to log in again. To end all \
-                 sessions, run the command with --force"
+                "nothing was changed. This command replaces all Fernet keys, which ends every session of the Identity API: users and services have to log in again. The sessions of browsers do not end. To replace the keys, run the command again with --force"
             );
             match &home.facts.keys {
                 Some(fleet) => fleet.change(|keys| Ok(((), enfilade_admin::new_keys(keys)?)))?,

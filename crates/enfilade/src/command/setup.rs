@@ -182,7 +182,7 @@ fn publish_certificate(home: &Home, wanted: Option<&Path>) -> Option<PathBuf> {
 }
 
 fn copy_certificate(original: &Path, to: &Path) -> anyhow::Result<PathBuf> {
-    let how = "write it to another file with `enfilade certs show localhost --pem > FILE`";
+    let how = "write the certificate to another file with `enfilade certs show localhost --pem > FILE`";
     let to = std::path::absolute(to).with_context(|| format!("path `{}`", to.display()))?;
     let text = std::fs::read(original).with_context(|| format!("`{}`", original.display()))?;
     let is_other = std::fs::read(&to).is_ok_and(|old| !old.starts_with(b"-----BEGIN CERTIFICATE-----"));

@@ -256,7 +256,7 @@ fn open_in_time(path: &Path) -> Option<PathFd> {
     std::thread::Builder::new().name("open".into()).spawn(move || drop(answer.send(open(&asked)))).ok()?;
     answered.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         output::note(&format!(
-            "warning: `{}` does not answer, so this server cannot serve it: restart the server when its file system answers again",
+            "warning: the directory `{}` does not answer, so this server cannot serve the datastore in it. When the file system of the directory answers again, restart this server",
             path.display()
         ));
         None

@@ -262,7 +262,7 @@ fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
     let header = format!("{kind}: {id}");
     if !matches!(read_line(header.as_bytes()), Line::Header(read, name) if read == *kind && name == *id) {
         return Err(format!(
-            "`{}` cannot be the header of a section, because it would be read differently",
+            "`{}` cannot be the header of a section: when the file is read again, this line would have another meaning. Use another name",
             excerpt(&header)
         ));
     }

@@ -77,7 +77,7 @@ impl Lmdb {
     pub(super) fn refuse_outside_log(&self, change: &Change) -> Result<(), CommitError> {
         match self.is_replica() && change.after().is_none() {
             true => Err(SourceError::Unavailable(
-                "this machine is a member of a fleet, and its facts change only through the log of the fleet: set `[fleet]` in enfilade.toml as `enfilade fleet join` wrote it"
+                "this machine is a member of a fleet, but this program was started without the settings of the fleet, so it cannot change the facts: put the section `[fleet]` that `enfilade fleet join` wrote back into enfilade.toml"
                     .to_owned(),
             )
             .into()),

@@ -65,8 +65,7 @@ fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyh
         missing(followed, manifest.files.iter()).iter().map(|file| format!("`{file}`")).collect();
     ensure!(
         missing.is_empty(),
-        "{}: the backup is undamaged, but not complete: it has no {}, although its facts have records that were read from there. Use another \
-         backup. `enfilade restore` also restores an incomplete backup, and then shows the next steps for each missing file",
+        "{}: the backup is undamaged, but not complete. These files are missing: {}. The facts in the backup contain records that were read from these files. Use another backup. If you have no other backup, `enfilade restore` also restores this one, and shows the next steps for each missing file",
         about(&manifest),
         missing.join(", ")
     );

@@ -74,7 +74,7 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
     };
     let behind = head.at.revision.0.saturating_sub(at.revision.0);
     let text = format!(
-        "`{here}` is one of {} members; {behind} of {} changes are not applied here",
+        "`{here}` is one of {} members; changes that are not applied here yet: {behind} of {}",
         members.len(),
         head.at.revision
     );
@@ -83,8 +83,7 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if silent => warning(
             what,
             format!(
-                "{text}; a server has no contact with etcd, so each change takes 1 s until that server has contact again, or etcd has removed the \
-                 record of that server: see `enfilade fleet status`"
+                "{text}; a server of the fleet has no contact with etcd. Each change takes 1 s until this server has contact again, or until etcd removes the record of this server. `enfilade fleet status` shows the server (STATE)"
             ),
         ),
         () if have_different_keys(&members) => warning(

@@ -59,7 +59,7 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     let whose = match is_same {
         true if origin.revision <= before.revision.0 => return None,
         true => format!(
-            "the copy is of this store, but has revision {}, and the newest revision before the restore was {}. So the copy was made from a \
+            "the copy is of this store, but its revision {} is newer than the newest revision before the restore, {}. So the copy was made from a \
              duplicate of this store, and that duplicate was changed elsewhere",
             origin.revision, before.revision
         ),
@@ -69,7 +69,7 @@ fn of_another(before: At, origin: &Origin) -> Option<String> {
     };
     Some(format!(
         "{whose}. Revocations, deletions, disabling and removals of rights (also by NoAccess) that were made in the replaced store after {} are not \
-         in the copy. Earlier changes of these kinds are in the copy only if they were made while the two stores were still one store. Changes that \
+         in the copy. Earlier changes of these kinds are in the copy only if they were made before the two stores separated. Changes that \
          are not in the copy have no effect any more, so make them again. To find these changes, see the lines with \"event\":\"change\" in the log \
          of the server",
         output::time(origin.unix_seconds)

@@ -175,7 +175,11 @@ fn enter(
 ) -> anyhow::Result<()> {
     let here = name(config)?;
     let keys = data.join("keys");
-    ensure!(!keys.exists(), "`{}` exists already: move it away", keys.display());
+    ensure!(
+        !keys.exists(),
+        "this data directory already has keys in `{}`, where the keys of the fleet belong: move this directory away, then run the command again",
+        keys.display()
+    );
     let log = log(config, store)?;
     wait_for(async {
         log.head().await?;

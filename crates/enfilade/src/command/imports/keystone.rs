@@ -93,9 +93,8 @@ fn refuse_taken(home: &Home, things: &[CloudRecord], restore_deleted: bool) -> a
     let names: Vec<&str> = taken.iter().map(String::as_str).collect();
     ensure!(
         taken.is_empty(),
-        "nothing was imported. On this server, the names of {} of the cloud belong to records with other ids: {}. Import into an empty data \
-         directory (--data DIR), and run `enfilade bootstrap` after the import. Or add --leave-out-taken, which leaves out these records and every \
-         role assignment that needs them",
+        "nothing was imported. This server already has records with the same names, but other ids, as {} of the cloud: {}. Import into an empty data \
+         directory (--data DIR), and run `enfilade bootstrap` after the import. Or add --leave-out-taken: then these records of the cloud, and every role assignment that needs them, are not imported",
         counted(taken.len(), "record", "records"),
         some(&names)
     );

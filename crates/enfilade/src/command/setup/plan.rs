@@ -100,7 +100,7 @@ fn user(options: &Setup, asks: bool) -> anyhow::Result<Userid> {
         (None, _) if asks => asked("name of the user", usual.as_deref(), user_of),
         (None, Some(usual)) => user_of(usual),
         (None, None) => bail!(
-            "add --user NAME, the name of the user of the datastore: the default, the name of the user that runs this command, cannot be used, because it is root, the name of the administrator, or not a valid name"
+            "add --user NAME, the name of the user of the datastore. The default is the name of the Linux user that runs this command, but this name cannot be used: it is root, the name of the administrator, or not a valid name"
         ),
     }
 }

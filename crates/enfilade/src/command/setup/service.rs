@@ -155,7 +155,7 @@ fn systemctl(words: &[&str]) -> anyhow::Result<()> {
     let status = status.with_context(|| format!("`{line}` cannot be run: start the service in another way; the user, the datastore and the token exist"))?;
     ensure!(
         status.success(),
-        "`{line}` failed; the user, the datastore and the token exist, and running this command again starts the service; the reason is in `journalctl -u enfilade`"
+        "`{line}` failed; the reason is in `journalctl -u enfilade`. The user, the datastore and the token exist. After you correct the cause, run the same `enfilade setup` again: it starts the service"
     );
     Ok(())
 }

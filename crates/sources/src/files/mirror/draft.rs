@@ -86,9 +86,11 @@ impl<'v, 's> Draft<'v, 's> {
     /// A text that says whether the last good facts are still used.
     pub(super) fn means(&self, fault: &FileFault, had_facts: bool) -> String {
         match (fault.refuses, had_facts) {
-            (false, _) => format!("the last good facts are kept for {} s", self.stale_limit),
+            (false, _) => {
+                format!("the last good facts stay in use until the problem is {} s old", self.stale_limit)
+            }
             (true, true) => "refused".to_owned(),
-            (true, false) => "no earlier valid entry exists that could stay in use".to_owned(),
+            (true, false) => "not in effect, because there is no earlier valid entry".to_owned(),
         }
     }
 

@@ -354,7 +354,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn nobody_yet(&mut self, authid: &Authid, LineError { line, reason }: &LineError) {
-        let means = "no earlier valid entry exists that could stay in use";
+        let means = "not in effect, because there is no earlier valid entry";
         self.draft.problem(FileName::Users, format!("line {line}: {reason} ({authid}: {means})"));
     }
 

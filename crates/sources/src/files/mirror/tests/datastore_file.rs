@@ -40,7 +40,7 @@ fn a_broken_section_keeps_its_last_good_facts_and_its_neighbours() {
     let problems = bench.look().problems;
     assert!(
         problems[0].ends_with(
-            "datastore.cfg: line 3: unknown property 'foo' (datastore aaa: the last good facts are kept for 60 s)"
+            "datastore.cfg: line 3: unknown property 'foo' (datastore aaa: the last good facts stay in use until the problem is 60 s old)"
         ),
         "{problems:?}"
     );
@@ -66,7 +66,9 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("datastore.cfg: cannot be read: No such file"), "{problems:?}");
     assert!(
-        problems[0].contains("no entry of the file can be read: the last good facts are kept for 60 s"),
+        problems[0].contains(
+            "no entry of the file can be read: the last good facts stay in use until the problem is 60 s old"
+        ),
         "{problems:?}"
     );
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);

@@ -173,7 +173,7 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
     bench.write(SECRETS, r#"{"a@pbs!t":"$5$x","a@pbs!t":"$5$y","b@pbs!x":1}"#);
     let problems = bench.look_at(LATE + 62).problems;
     assert!(
-        problems[0].contains("a@pbs!t: it has more than one entry; the last good facts are kept"),
+        problems[0].contains("a@pbs!t: it has more than one entry; the last good facts stay in use"),
         "{problems:?}"
     );
     assert_eq!(bench.file(SECRETS).unwrap().fault, None);
