@@ -180,8 +180,9 @@ impl Bench<'_> {
         let files = self.size.files;
         let first = self.named.fetch_add(files, Ordering::Relaxed);
         let next = AtomicUsize::new(first);
-        let mut senders = self.senders(target, case)?;
+        // The connections are opened after the sync, which can take so long that a server closes an idle connection.
         rustix::fs::sync();
+        let mut senders = self.senders(target, case)?;
         let (before, began) = ((target.peer.cpu)()?, now());
         std::thread::scope(|scope| {
             let next = &next;
