@@ -120,7 +120,7 @@ mod tests {
         assert!(lmdb.is_replica());
         assert_eq!(lmdb.at(), at);
         something_is_there(&lmdb);
-        assert!(refused(&lmdb, None).to_string().contains("only through the log of the fleet"));
+        assert!(refused(&lmdb, None).to_string().contains("started without the settings of the fleet"));
         for after in [0, 2] {
             assert!(matches!(refused(&lmdb, Some(after)), CommitError::Conflict { .. }), "{after}");
         }
