@@ -69,7 +69,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             300.0,
             "ns",
             format!(
-                "time that {most} revocations add to the first check of a remembered session after another revocation"
+                "time that {most} stored revocations add to the check of a remembered session, if a new revocation was committed since its last check"
             ),
             again,
         ),

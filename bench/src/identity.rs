@@ -86,7 +86,7 @@ pub(crate) fn goals() -> Vec<Goal> {
         "probes",
         0.0,
         "requests",
-        "kinds of requests that read the store more often or less often in the large cloud than in the small cloud",
+        "number of kinds of requests that read the store more often or less often with many users than with few users",
         probes,
     )];
     for (id, what, times, _) in ASKS {

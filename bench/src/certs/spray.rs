@@ -46,7 +46,7 @@ pub(super) fn goals() -> Vec<Goal> {
         "spray-open",
         2.0,
         "times",
-        "p99 latency of handshakes for known names while other clients use new names divided by p99 latency while these clients use known names",
+        "p99 latency of handshakes for known names while other clients use new names, divided by the p99 latency while the other clients also use known names",
         workload,
     )]
 }

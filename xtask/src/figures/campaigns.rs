@@ -15,7 +15,7 @@ const HEAD: &str = "\
 <!-- Written by `cargo xtask scoreboard` from the records in bench/runs. Do not edit this page: run a campaign, and write the page again. -->
 
 A *campaign* is a long test that tries to break the server. This page shows, for each campaign, the newest run on a clean checkout (without
-uncommitted changes). [reliability.md](reliability.md) describes each campaign, and has the results of earlier runs, which were
+uncommitted changes). [reliability.md](reliability.md) describes most campaigns, and has the results of earlier runs, which were
 written down by hand.
 
 ```sh

@@ -18,7 +18,7 @@ const HEAD: &str = "\
 <!-- Written by `cargo xtask scoreboard` from the records in bench/runs. Do not edit this page: run a benchmark, and write the page again. -->
 
 How fast is Enfilade, compared with what, and how do I measure it myself? Each figure of this page is from a record in [bench/runs](../bench/runs):
-the newest record of each benchmark that was made of a commit without changed files.
+for each benchmark, the newest record that was made while no file differed from its commit.
 
 ```sh
 cargo xtask bench NAME           # measures, prints the goals, and writes a record; exits with 1 if a goal fails or something is not measured
@@ -28,24 +28,32 @@ cargo xtask scoreboard           # writes this page from the records
 ```
 
 A benchmark runs as root on Debian: it starts all servers itself, on loopback, and empties the page cache. Nothing else should run on the machine.
-Most benchmarks need minutes. On two cores, `certs` and `growth-revocations` need up to an hour, and `access` needs more. A measured value is shown at
-once, but the record is written at the end.
+Most benchmarks need minutes; on two cores, `access` needs more than an hour. A measured value is shown at once, but the record is written at the end.
 
 - A goal limits a measured value. It is judged by the worse end of the 95 % interval. The limit and the workload of a goal never change;
   [bench/GOALS.md](../bench/GOALS.md) has the workload of each, and says why a goal was removed. [bench/REASONS.md](../bench/REASONS.md) says why goals
   do not hold.
-- Enfilade and the server that it is compared with are measured in the same run, alternately. One such measurement of one server is a
-  *turn*, and a *pair* has one turn of each server. A row with \"median p99 of the turns\" has the median of the p99 of all turns. Compare ratios, not
-  absolute times: the machines differ.
-- \"CPU\" is the CPU time of all processes of a server. \"Memory of its own\" is anonymous memory, without mapped files.
-- \"Floor\" is the lowest cost that any program can have for the same work, measured in the same run. A loop that costs more than Enfilade is no
-  floor, and is not shown.
+- A request passes five *doors*: 1 TLS, 2 identity, 3 datastore, 4 access, 5 content. A *walk* is the path of a request through the doors. A *memo* is a
+  table of bounded size with remembered results. `/.well-known/enfilade` gives the smallest answer of the server, without a login; `/whoami` needs a
+  token. [GLOSSARY.md](../GLOSSARY.md) has more words.
+- Enfilade and the server that it is compared with (the column *peer*) are measured in the same run, mostly alternately. One measurement of one server is
+  a *turn*, and a *pair* has one turn of each server. \"Median p99 of the turns\": each turn has a p99, and the row shows the median of these values.
+  Compare ratios, not absolute times: the machines differ.
+- The columns *Enfilade* and *peer* have medians. If the servers were measured in pairs, the ratio is the mean of the ratios of all pairs. So the ratio
+  can differ from the quotient of the two medians, and the lower end of a wide interval can be negative. If the servers were not measured in pairs,
+  *samples* is the smaller number of samples of the two. For example, three starts of Enfilade and one listing by Samba are 1 sample.
+- \"CPU\" is the CPU time of all processes of a server, and \"CPU of each\" is this time for one request. \"CPU of its own processes\" leaves out the
+  database and memcached of Keystone. \"Memory of its own\" is anonymous memory, without mapped files.
+- \"Floor\" is a cost below which no program can be: the cost of the parts of the work that every program must do. It is measured in the same run, mostly
+  by a loop without a server. In the table of goals that do not hold, Enfilade's cost is shown after the floor. If the limit is a ratio, the limit
+  times the cost of the peer is about the highest cost with which the goal holds. A floor above Enfilade's cost is not shown.
 - \"p99\" is the latency that 99 % of n requests do not exceed, \"max\" is the longest of the n latencies. A latency \"at planned times\" counts from the
   time at which the request should begin, also if the server is late.
 - \"First touch\" is the first listing after a start with an empty page cache, so names and ACLs are read from the disk.
 - \"Rebuilt\" is a part of Proxmox Backup Server that was rebuilt from descriptions (`bench/peers`), and \"the original\" is Proxmox Backup Server
   itself, measured on another machine. \"Without a cache\" is the version before 4.1.6, which hashes the secret of a token in each request.
-- \"Holds in\" counts all usable records of the benchmark, also older ones.
+  Goals about a rebuilt part alone do not measure Enfilade: they check that the rebuilt part does the same work as the original.
+- \"Holds in 3 of 4\": the goal holds in 3 of the 4 usable records that measured it, older records included.
 - An interval describes the differences within one run, and not between two runs. If you repeat a row, your interval should overlap with the interval of
   the page. For a ratio this is usual, also on another processor. A difference between two times and an absolute time can be quite different on
   another day, also on a machine of the same type.

@@ -174,7 +174,8 @@ mod tests {
         // A copy of a duplicate of this store that was changed elsewhere.
         let split = said(here(1, 5), (1, 8)).unwrap();
         assert!(
-            split.starts_with("the copy is of this store, but its revision 8 is newer") && split.contains(OF_BOTH),
+            split.starts_with("the copy is of this store, but its revision 8 is newer")
+                && split.contains(OF_BOTH),
             "{split}"
         );
         let unknown = said(Before::Unknown, (1, 5)).unwrap();
