@@ -157,9 +157,11 @@ fn the_next_step_gives_only_what_is_missing_and_takes_nothing_away() {
     assert_eq!(curl(&server, &alice, "/dav/main/family/file", &[]).status, 200);
     // The explanation names the cause, although a request gets the same answer as for an absent object.
     std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
-    for (path, expected) in
-        [("/link", "is a link"), ("/link/x", "/link is a link"), ("/family/file/x", "/family/file is a file")]
-    {
+    for (path, expected) in [
+        ("/link", "is a symbolic link"),
+        ("/link/x", "/link is a symbolic link"),
+        ("/family/file/x", "/family/file is a file"),
+    ] {
         let step = next(&server, &["admin@local", "main", path, "read-data"]);
         assert!(step.contains(expected), "{step}");
     }

@@ -193,7 +193,10 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     // If a line has options, no other certificate may be sent in place of the certificate of this line, not even at a start.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
-    assert!(why.contains("a.pem") && why.contains("the line of") && why.contains("(list:2)"), "{why}");
+    assert!(
+        why.contains("a.pem") && why.contains("its line has its own options") && why.contains("(list:2)"),
+        "{why}"
+    );
     assert_eq!(files.directories(), [shelf.place.clone()].into());
 }
 

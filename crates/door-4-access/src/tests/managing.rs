@@ -182,7 +182,7 @@ fn a_manager_changes_who_holds_nothing_beyond_the_domain() {
 fn a_manager_changes_nobody_whom_acl_cfg_may_name() {
     let unknown = Clocks { mirror: MirrorHealth::Stale, ..NOW };
     let given = Some("a role on /datastore/tank in acl.cfg");
-    let says = Some("roles in acl.cfg, which cannot be read now");
+    let says = Some("perhaps roles in acl.cfg, which cannot be read now");
     let local = (LOCAL, NOW);
     type Case<'a> = (&'a str, &'a str, (DomainId, Clocks), Party<'a>, Option<&'a str>);
     let cases: [Case<'_>; 13] = [
