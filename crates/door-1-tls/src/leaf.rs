@@ -4,10 +4,10 @@
 //! Tests compare these fields with the fields that a full parser finds (`x509-parser`). If a DER value is longer than the value that contains it, the
 //! certificate cannot be read.
 
+use crate::pem_blocks::{Blocks, decode};
 use core::net::IpAddr;
 use enfilade_facts::vocabulary::days_of;
 use rustls::pki_types::pem;
-use std::io::BufRead as _;
 
 /// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,147 +98,6 @@ const UNPARSED: &str = "the certificate cannot be parsed";
 /// Checks that a certificate of a chain can be parsed. Every X.509 version is accepted, because old root certificates have version 1.
 pub(crate) fn check_of_chain(der: &[u8]) -> Result<(), &'static str> {
     walk(der).map(drop).ok_or(UNPARSED)
-}
-
-/// The blocks of a PEM file, not decoded.
-pub(crate) struct Blocks<'p>(pub(crate) &'p [u8]);
-
-const BEGIN: &[u8] = b"-----BEGIN ";
-const END: &[u8] = b"-----END ";
-const DASHES: &[u8] = b"-----";
-
-type Block<'p> = (&'p [u8], &'p [u8]);
-
-impl<'p> Blocks<'p> {
-    pub(crate) fn next(&mut self) -> Result<Option<Block<'p>>, &'static str> {
-        let Some((_, rest)) = split(self.0, BEGIN) else { return Ok(None) };
-        let (label, rest) = split(rest, DASHES).ok_or("a PEM block has no end")?;
-        let (inside, rest) = split(rest, END).ok_or("a PEM block has no end")?;
-        let (end, rest) = split(rest, DASHES).ok_or("a PEM block has no end")?;
-        self.0 = rest;
-        match label == end {
-            true => Ok(Some((label, inside))),
-            false => Err("the BEGIN and END lines of a PEM block have different labels"),
-        }
-    }
-}
-
-/// The bytes before and after the first occurrence of `mark`, which begins with a dash.
-fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
-    let mut rest = bytes;
-    loop {
-        // `skip_until` uses `memchr`, which compares many bytes at once.
-        let passed = rest.skip_until(b'-').ok().filter(|passed| *passed > 0)?;
-        let at = bytes.len() - rest.len() - 1;
-        let here = bytes.get(at..)?;
-        if here.starts_with(mark) {
-            return Some((bytes.get(..at)?, here.get(mark.len()..)?));
-        }
-        // The search reached the end without finding a dash.
-        if rest.is_empty() && passed > 0 && here.first() != Some(&b'-') {
-            return None;
-        }
-    }
-}
-
-const SPACE: u8 = 0xfe;
-const NONE: u8 = 0xff;
-
-/// The 6-bit value of each base64 character.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "the table is computed at compile time, when only indexing is possible"
-)]
-const VALUES: [u8; 256] = {
-    let mut values = [NONE; 256];
-    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut n = 0;
-    while n < 64 {
-        values[letters[n] as usize] = n as u8;
-        n += 1;
-    }
-    values[b' ' as usize] = SPACE;
-    values[b'\t' as usize] = SPACE;
-    values[b'\r' as usize] = SPACE;
-    values[b'\n' as usize] = SPACE;
-    values
-};
-
-fn value(letter: u8) -> u8 {
-    VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
-}
-
-/// The number of base64 characters in a line of PEM (RFC 7468 §2).
-const LINE: usize = 64;
-
-/// The first line of `base64`, and the bytes after this line.
-fn line(base64: &[u8]) -> (&[u8], &[u8]) {
-    let end = match base64.get(LINE) {
-        Some(b'\n') => LINE,
-        _ => base64.iter().position(|byte| *byte == b'\n').unwrap_or(base64.len()),
-    };
-    let (line, rest) = base64.split_at_checked(end).unwrap_or((base64, &[]));
-    (line, rest.get(1..).unwrap_or_default())
-}
-
-/// Decodes base64. The running time can depend on the content. This reveals no secret, because only certificates and encrypted keys are decoded here.
-pub(crate) fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
-    // The buffer has room for the whole result from the start, and is truncated at the end.
-    into.resize(base64.len() / 4 * 3 + 3, 0);
-    let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
-    let (mut rest, mut written) = (base64, 0);
-    while !rest.is_empty() {
-        let (mut letters, further) = line(rest);
-        rest = further;
-        // Decodes four characters at once, as long as all four are base64 digits.
-        if held == 0 && padding == 0 {
-            let (fours, _) = letters.as_chunks::<4>();
-            let (threes, _) = into.get_mut(written..).unwrap_or_default().as_chunks_mut::<3>();
-            let mut done = 0;
-            for (four, three) in fours.iter().zip(threes) {
-                let [a, b, c, d] = four.map(value);
-                if (a | b | c | d) >= 64 {
-                    break;
-                }
-                let word = u32::from(a) << 18 | u32::from(b) << 12 | u32::from(c) << 6 | u32::from(d);
-                let [_, one, two, last] = word.to_be_bytes();
-                *three = [one, two, last];
-                done += 1;
-            }
-            written += done * 3;
-            letters = letters.get(done * 4..).unwrap_or_default();
-        }
-        for letter in letters {
-            match value(*letter) {
-                SPACE => {}
-                NONE if *letter == b'=' && held >= 2 => padding += 1,
-                NONE => return Err("a PEM block is not base64"),
-                _ if padding > 0 => return Err("a PEM block is not base64"),
-                sextet => {
-                    bits = bits << 6 | u32::from(sextet);
-                    held += 1;
-                    if held == 4 {
-                        let [_, bytes @ ..] = bits.to_be_bytes();
-                        written += put(into, written, &bytes);
-                        (bits, held) = (0, 0);
-                    }
-                }
-            }
-        }
-    }
-    match (held, padding) {
-        (0, 0) => {}
-        (2, 2) => written += put(into, written, &[(bits >> 4) as u8]),
-        (3, 1) => written += put(into, written, &[(bits >> 10) as u8, (bits >> 2) as u8]),
-        _ => return Err("a PEM block is not base64"),
-    }
-    into.truncate(written);
-    Ok(())
-}
-
-fn put(into: &mut [u8], at: usize, bytes: &[u8]) -> usize {
-    into.iter_mut().skip(at).zip(bytes).for_each(|(place, byte)| *place = *byte);
-    bytes.len()
 }
 
 pub(crate) mod tag {

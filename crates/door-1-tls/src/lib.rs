@@ -14,6 +14,7 @@ mod permit;
 mod refuse;
 mod memo;
 mod leaf;
+mod pem_blocks;
 mod bundle;
 mod encrypted;
 mod pkcs12;

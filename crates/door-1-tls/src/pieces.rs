@@ -3,7 +3,8 @@
 
 use crate::chain::{bundle, in_order, of_chain};
 use crate::encrypted::Sealed;
-use crate::leaf::{Blocks, Der, Leaf, check_of_chain, decode, public_key, tag};
+use crate::leaf::{Der, Leaf, check_of_chain, public_key, tag};
+use crate::pem_blocks::{Blocks, decode};
 use crate::pkcs12;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
