@@ -9,10 +9,10 @@ pub(crate) use crate::data_directory::{
 use crate::data_directory::{refuse_lost_store, refuse_unusable};
 use crate::fleet::{Facts, Use};
 use crate::look::look;
+use crate::memos::Memos;
 use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
-use enfilade_access::AccessMemo;
 use enfilade_admin::{
     CertificatePlace, ChangeContext, KeyTerms, LimitModel, PasswordRules, Reserved, ReservedPaths, TokenKey,
     judge_token_key, record_token_key, remove_lost_hashes,
@@ -20,7 +20,7 @@ use enfilade_admin::{
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Clocks, LockStore, MemoSeed, Read as _, Requester, Source};
-use enfilade_identity::{HashKey, IdentityMemo};
+use enfilade_identity::HashKey;
 use enfilade_passage::{
     Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, UNKNOWN, Upgrade, Watch,
 };
@@ -38,12 +38,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-
-/// The maximum size of the memo for verified credentials, in bytes. This is enough for about 130,000 credentials of users in few groups. The memory
-/// is allocated when it is needed.
-const IDENTITY_MEMO_BYTES: usize = 128 << 20;
-/// The maximum size of the memo for results of ACLs and roles, in bytes. This is enough for about 260,000 pairs of ACL and principal.
-const ACCESS_MEMO_BYTES: usize = 32 << 20;
 
 /// An open data directory: its configuration, store, files and keys.
 pub(crate) struct Home {
@@ -398,8 +392,8 @@ impl Home {
 
     /// The server state (house) for commands that only need decisions of the doors. The house serves no request and writes nothing.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
-        let alone =
-            (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
+        let locks = Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>;
+        let alone = (Memos::new()?, (Ledger::private(1, clock::now()), locks));
         let accounts = Accounts::free();
         self.house(self.hash_key_to_ask(), Arc::new(NoLog), sync_channel(1).0, accounts, alone, None)
     }
@@ -411,7 +405,7 @@ impl Home {
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
         accounts: Accounts,
-        (ledger, locks): (Ledger, Arc<dyn LockStore>),
+        (memos, (ledger, locks)): (Memos, (Ledger, Arc<dyn LockStore>)),
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
         let issuing = Arc::clone(&self.facts.source);
@@ -423,13 +417,13 @@ impl Home {
             reserved: Arc::clone(&self.reserved),
             watch,
             hash_key,
-            identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
+            identity_memo: memos.identity,
             session_terms: terms(&self.config),
             allow_issue: Arc::new(move |now, second| {
                 enfilade_admin::keystone::allow_issue(&*issuing, now, second)
             }),
             random: Arc::new(|bytes: &mut [u8]| getrandom::fill(bytes).is_ok()),
-            access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
+            access_memo: memos.access,
             gate: HashGate::new(hash_slots(&self.config)),
             penalties: match self.config.identity.penalties {
                 false => Penalties::none(seed()?),

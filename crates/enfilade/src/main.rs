@@ -29,6 +29,7 @@ mod listen;
 mod log_lines;
 mod look;
 mod memory;
+mod memos;
 mod notes;
 mod notify;
 mod operations;

@@ -15,6 +15,7 @@ use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
+use crate::memos::Memos;
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::shared_certificates::Held;
@@ -188,6 +189,7 @@ async fn serve(
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
+    let memos = Memos::begin()?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
@@ -197,6 +199,7 @@ async fn serve(
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
+    let shared = (memos.finish()?, shared);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));
@@ -230,13 +233,11 @@ async fn serve(
             never.clone(),
         ));
     }
-    let proxies = Arc::new(home.config.tls.proxy_from.clone());
-    let trusted = Arc::new(home.config.http.trusted_proxies.clone());
     let (answers, obtain) = (Answers::new(&home.data), Arc::new(Notify::new()));
     let door = Door {
         admission: Arc::clone(&admission),
-        proxies,
-        trusted,
+        proxies: Arc::new(home.config.tls.proxy_from.clone()),
+        trusted: Arc::new(home.config.http.trusted_proxies.clone()),
         drain: draining,
         limits,
         faces: faces.clone(),
