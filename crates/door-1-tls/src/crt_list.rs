@@ -215,7 +215,7 @@ fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
         }
     }
     if options.verify != Verify::None && options.ca_file.is_none() && options.ca_verify_file.is_none() {
-        return Err("`verify` needs a `ca-file` with the authorities to trust".to_owned());
+        return Err("`verify` needs a `ca-file` or `ca-verify-file` with the authorities to trust".to_owned());
     }
     if options.verify == Verify::None && (options.ca_file.is_some() || options.ca_verify_file.is_some()) {
         warnings

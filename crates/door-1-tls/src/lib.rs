@@ -8,6 +8,7 @@
 //! set another policy for a name. [`Tickets`] are valid only under the policy under which they were issued.
 
 mod ask;
+mod parts;
 mod view;
 mod open;
 mod permit;

@@ -8,17 +8,11 @@
 
 use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
+use crate::parts::{CHUNK, Entry, Part, chunks, entries, part_of, parts};
 use crate::policy::Policy;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{MemoKey, MemoSeed};
 use std::sync::{Arc, OnceLock};
-
-/// The index of names is divided into this number of parts. A change copies only the parts in which it changes an entry.
-const PARTS: usize = 4096;
-/// Work on at least this number of names or files is divided among several cores. For fewer names or files, one core is faster.
-const SHARED_MIN: usize = 65_536;
-/// The number of files in a chunk. A chunk is copied when one of its files changes.
-const CHUNK: usize = 256;
 
 /// Which file is preferred if several files match the requested name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,14 +68,7 @@ struct Listed {
     is_default: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    name: u64,
-    file: u32,
-}
-
-type Part = Arc<[Entry]>;
-type Chunk = Arc<[Option<Arc<CertificateFile>>]>;
+type Chunk = crate::parts::Chunk<CertificateFile>;
 
 /// The keyed digest of names and paths. The key is random. The index of leaf certificates in the data directory keeps the key for the next start.
 #[derive(Clone, Copy)]
@@ -181,8 +168,11 @@ impl Certificates {
         }
         let first = files.first().map(|file| Arc::clone(&file.policy));
         let only = first.filter(|first| files.iter().all(|file| file.policy.epoch() == first.epoch()));
-        let (parts, names) = parts(digest, &files);
-        let parts = parts.into();
+        let names = files.iter().map(|file| file.names.len()).sum();
+        let names_of = |file: &CertificateFile, found: &mut dyn FnMut(u64)| {
+            file.names.iter().copied().chain([digest.path(&file.path)]).for_each(found);
+        };
+        let parts = parts(&files, names, names_of).into();
         let count = files.len();
         let chunks = chunks(files);
         let default = chunks.first().and_then(|chunk| chunk.first().cloned().flatten());
@@ -385,97 +375,6 @@ impl CertificateFile {
     pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
         digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).bytes(self.policy.epoch()).key()
     }
-}
-
-/// Makes all parts of the index of names and paths, and counts the names. Several cores share the work. Each core distributes the names of some of
-/// the files among the parts, and then sorts some of the parts.
-fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
-    let names = files.iter().map(|file| file.names.len()).sum::<usize>();
-    let cores = cores(names);
-    let numbered: Vec<(u32, &CertificateFile)> = (0..).zip(files).collect();
-    let scattered: Vec<Vec<Vec<Entry>>> = shared(&numbered, cores, |files| {
-        // Each part gets some more room than an even distribution needs, so that few parts are reallocated.
-        let even = files.iter().map(|(_, file)| file.names.len() + 1).sum::<usize>() / PARTS;
-        let mut parts: Vec<Vec<Entry>> = (0..PARTS).map(|_| Vec::with_capacity(even + even / 4)).collect();
-        for (number, file) in files {
-            for name in file.names.iter().copied().chain([digest.path(&file.path)]) {
-                if let Some(part) = parts.get_mut(part_of(name)) {
-                    part.push(Entry { name, file: *number });
-                }
-            }
-        }
-        vec![parts]
-    });
-    let all: Vec<usize> = (0..PARTS).collect();
-    let parts = shared(&all, cores, |numbers| {
-        let whole = |number: &usize| {
-            let shares = scattered.iter().filter_map(|parts| parts.get(*number));
-            let mut part: Vec<Entry> = shares.flatten().copied().collect();
-            part.sort_unstable_by_key(|entry| (entry.name, entry.file));
-            Part::from(part)
-        };
-        numbers.iter().map(whole).collect()
-    });
-    (parts, names)
-}
-
-/// Divides the files into chunks. Each core makes some of the chunks.
-fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
-    let share = files.len().div_ceil(cores(files.len())).next_multiple_of(CHUNK);
-    let mut shares = Vec::new();
-    while files.len() > share {
-        let rest = files.split_off(share);
-        shares.push(std::mem::replace(&mut files, rest));
-    }
-    shares.push(files);
-    let of = |files: Vec<CertificateFile>| -> Vec<Chunk> {
-        let mut files = files.into_iter().map(|file| Some(Arc::new(file)));
-        let next = || Some(files.by_ref().take(CHUNK).collect::<Chunk>()).filter(|chunk| !chunk.is_empty());
-        std::iter::from_fn(next).collect()
-    };
-    std::thread::scope(|scope| {
-        let running: Vec<_> = shares.into_iter().map(|files| scope.spawn(move || of(files))).collect();
-        running.into_iter().flat_map(joined).collect()
-    })
-}
-
-/// How many cores to use for this number of names or files.
-fn cores(count: usize) -> usize {
-    match count < SHARED_MIN {
-        true => 1,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
-    }
-}
-
-/// Returns the result of a thread. If the thread panicked, the caller panics, too: without the result of the thread, the server would serve wrong
-/// certificates.
-fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
-}
-
-/// Divides the items of `all` among `cores` threads, and calls `of` once on each thread. Returns the results in the order of the items.
-fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
-    if cores < 2 {
-        return of(all);
-    }
-    let share = all.len().div_ceil(cores).max(1);
-    std::thread::scope(|scope| {
-        let of = &of;
-        let running: Vec<_> = all.chunks(share).map(|share| scope.spawn(move || of(share))).collect();
-        running.into_iter().flat_map(joined).collect()
-    })
-}
-
-fn part_of(digest: u64) -> usize {
-    (digest >> 52) as usize % PARTS
-}
-
-/// The entries of `part` with this digest.
-fn entries(part: &[Entry], digest: u64) -> &[Entry] {
-    let from = part.partition_point(|entry| entry.name < digest);
-    let rest = part.get(from..).unwrap_or_default();
-    let count = rest.iter().take_while(|entry| entry.name == digest).count();
-    rest.get(..count).unwrap_or_default()
 }
 
 /// A snapshot that is being made from the previous one.

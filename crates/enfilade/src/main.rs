@@ -6,6 +6,7 @@ mod acme;
 mod activities;
 mod audit_log;
 mod backup;
+mod begun;
 mod certificates;
 mod cli;
 mod clock;

@@ -5,6 +5,7 @@ mod fleet;
 use crate::access_log::AccessLog;
 use crate::acme::{self, Answers};
 use crate::backup::schedule;
+use crate::begun::Begun;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{
@@ -28,7 +29,7 @@ use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect, Router};
 use enfilade_facts::limits::Limits;
-use enfilade_passage::{House, Upgrade, Watch};
+use enfilade_passage::{House, Ledger, Upgrade, Watch};
 use enfilade_privileged::client::{self, Connection};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -180,6 +181,13 @@ fn counting(admission: &Arc<Admission>) -> impl Fn() -> u64 + Send + 'static {
     move || admission.count()
 }
 
+/// Lets another thread make the memos and the ledger of this server. The reason: most of this work is that the kernel provides memory, and this takes
+/// about as long as the start of a server with one certificate. Meanwhile the caller loads the certificates.
+fn begin(home: &Home) -> anyhow::Result<Begun<(Memos, Ledger)>> {
+    let (data, group) = (home.data.clone(), home.config.facts.group);
+    Begun::new("memos", move || Ok((Memos::new()?, operations::own(&data, group)?)))
+}
+
 async fn serve(
     home: &Home,
     connections: u64,
@@ -189,7 +197,7 @@ async fn serve(
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let memos = Memos::begin()?;
+    let begun = begin(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
@@ -197,9 +205,9 @@ async fn serve(
     let (exchange, current) = watch::channel(tls_now);
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
-    let shared = operations::shared(home)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
-    let shared = (memos.finish()?, shared);
+    let (memos, ledger) = begun.finish()?;
+    let shared = (memos, (ledger, home.locks()?));
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));
