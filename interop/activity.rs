@@ -37,7 +37,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
         "{}",
         before[3].text()
     );
-    assert!(before[1].text().contains("getetag"), "a file has one: {}", before[1].text());
+    assert!(before[1].text().contains("getetag"), "a file has an ETag: {}", before[1].text());
     assert_eq!(before[6].status, 405, "a directory has no date to be compared with");
     // The test waits for the next second, because times in answers are in whole seconds.
     std::thread::sleep(std::time::Duration::from_millis(1100));

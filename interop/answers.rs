@@ -130,12 +130,12 @@ fn differences(recorded: &str, answers: &[Canonical]) -> Vec<String> {
         if was != Some(&now) {
             let was = was.unwrap_or("nothing");
             let Canonical { group, .. } = answer;
-            found.push(format!("== {group}: recorded {was}, came {now}\n{}", full(answer)));
+            found.push(format!("== {group}: recorded {was}, now {now}\n{}", full(answer)));
         }
     }
     let gone = before
         .keys()
-        .map(|(group, what)| format!("== {group}: nobody asked for `{what}`, which is recorded"));
+        .map(|(group, what)| format!("== {group}: `{what}` is recorded, but no request has this name"));
     found.extend(gone);
     found
 }

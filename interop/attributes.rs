@@ -1,6 +1,6 @@
 //! ACLs and dead properties. The server can always store an ACL, even if the file has many dead properties. Dead properties are copied only for users
-//! who may read them. A moved entry inherits from its new directory only if the user who moves the entry may read it. Another test of this file
-//! checks that the server does not open pipes.
+//! who may read them. A moved object inherits ACL entries from its new directory only if the user may read the object's data. Another test of this
+//! file checks that the server does not open pipes.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;

@@ -362,7 +362,8 @@ fn a_restored_server_still_says_that_it_checks_no_second_factor() {
     assert!(warned(&new));
 }
 
-/// A directory in which a user without special rights runs commands. Commands of root run as another user, because root may read everything.
+/// A directory in which a user without special rights runs commands. If the test runs as root, its commands run as another user, because root may
+/// read everything.
 struct OfUser {
     scratch: Scratch,
     id: Option<u32>,

@@ -21,7 +21,7 @@ struct Search {
 }
 
 impl Search {
-    /// Adds the searched byte strings for a token's secret: its beginning, middle and end, and its part of the Basic credential.
+    /// Adds the byte strings to search for: beginning, middle and end of a token's secret, and its end in base64, as in a Basic credential.
     fn of(&mut self, what: &str, tokenid: &str, secret: &str) {
         let bytes = secret.as_bytes();
         let half = bytes.len() / 2;
@@ -175,7 +175,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
     let mut planted =
         Search { needles: vec![("the canary".into(), PLANTED.as_bytes().to_vec())], found: Vec::new() };
     planted.look_in_memory(server.pid());
-    assert!(!planted.found.is_empty(), "the search does not find what is there");
+    assert!(!planted.found.is_empty(), "the search does not find the canary in the memory of the server");
     // On a busy machine, the server may free its buffers later than after a second.
     for _ in 0..30 {
         std::thread::sleep(Duration::from_secs(1));
@@ -187,13 +187,13 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
             break;
         }
     }
-    assert!(server.log().contains("ann@pbs!tok"), "there is nothing in the log to look at");
+    assert!(server.log().contains("ann@pbs!tok"), "the log does not contain the name of the token");
     let mut places = "memory, log and data";
     if let Some(core) = core_of(server.pid(), server.scratch.path()) {
         search.look("a core", &std::fs::read(&core).unwrap());
         planted.found.clear();
         planted.look("a core", &std::fs::read(core).unwrap());
-        assert!(!planted.found.is_empty(), "the search does not find what is in the core");
+        assert!(!planted.found.is_empty(), "the search does not find the canary in the core dump");
         places = "memory, core, log and data";
     }
     let count = search.found.len();

@@ -490,7 +490,7 @@ fn a_load_balancer_that_is_trusted_says_who_is_there_and_nobody_else_may() {
     let header: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x01\x12\x34\0\x50";
     let trusting = Server::start_with(&[("ENFILADE_TLS__PROXY_FROM", "127.0.0.0/8, ::1")]);
     assert!(ask(&trusting, header).starts_with("HTTP/1.1 401"));
-    assert_eq!(ask(&trusting, b""), "", "who is trusted has to say it");
+    assert_eq!(ask(&trusting, b""), "", "an address in `proxy_from` must send a PROXY header");
     let began = Instant::now();
     while !trusting.log().contains("\"peer\":\"192.0.2.7") {
         assert!(began.elapsed() < Duration::from_secs(20), "{}", trusting.log());

@@ -179,7 +179,7 @@ fn clocks_that_are_set_at_random_bring_no_session_back() {
         for n in 0..over.len().min(4) {
             let at = if n == 0 { over.len() - 1 } else { roll(over.len() as u64) as usize };
             if world.cloud.stands(&over[at].1).is_some() {
-                println!("round {round}: back after {}", over[at].0);
+                println!("round {round}: valid again after this revocation: {}", over[at].0);
                 back += 1;
             }
         }
@@ -189,7 +189,7 @@ fn clocks_that_are_set_at_random_bring_no_session_back() {
         let is_back = |(kind, token): &&(&str, String)| {
             let is_so = world.cloud.stands(token).is_some();
             if is_so {
-                println!("at the end, {ahead} s ahead: back after {kind}");
+                println!("at the end, clock {ahead} s ahead: valid again after this revocation: {kind}");
             }
             is_so
         };

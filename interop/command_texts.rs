@@ -31,7 +31,8 @@ fn the_error_about_a_name_says_what_is_meant() {
             "project set demp@local --disable",
             ["there is no project `demp@local`", "did you mean `demo@local`?"],
         ),
-        // The manager of a domain can create a project with any name in the domain. Therefore a name alone never means this project.
+        // The manager of a domain can create a project with any name in the domain. Therefore a name without a domain only means a project of the
+        // domains Default and local.
         (
             "project set other --disable",
             ["neither the domain Default nor the domain local", "one of: other@corp"],

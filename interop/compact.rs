@@ -155,7 +155,7 @@ fn a_compaction_that_is_cut_short_has_changed_nothing() {
         }
     }
     println!(
-        "compact: {runs} faults, after {compacted} of them the file was the new one; each store is whole"
+        "compact: {runs} faults; after {compacted} of them the new file was in place; every store is sound"
     );
     assert!(0 < compacted && compacted < runs, "{compacted} of {runs}");
 }

@@ -326,7 +326,7 @@ fn no_damage_ends_a_process_without_a_message_or_changes_what_it_says() {
             ended += u64::from(ran.status.code() == Some(74));
             match ran.status.success() {
                 true if ran.said == house.said[&chosen] => same += 1,
-                true => found(&who, "it says something else", &ran),
+                true => found(&who, "its output differs from the output before the damage", &ran),
                 false => {
                     refused += 1;
                     if let Some(why) = ran.fault() {
@@ -348,14 +348,14 @@ fn no_damage_ends_a_process_without_a_message_or_changes_what_it_says() {
         }
         if round % 500 == 0 {
             println!(
-                "{round:>6} of {n}: {refused} refused, {same} as before, {ended} ended with 74, {} wrong",
+                "{round:>6} of {n}: {refused} commands failed ({ended} with exit status 74), {same} printed the same as before, {} wrong",
                 faults.len()
             );
         }
     }
     println!(
-        "damage: {n} damages, seed {seed}: {refused} commands refused ({ended} by the handler of faults), {same} said what they said \
-        before; {} wrong",
+        "damage: {n} damages, seed {seed}: {refused} commands failed ({ended} with exit status 74, by the signal handler), {same} \
+        printed the same as before; {} wrong",
         faults.len()
     );
     assert!(faults.is_empty(), "{}", faults.join("\n"));

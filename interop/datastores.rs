@@ -132,7 +132,7 @@ fn lines_of_nobody_in_acl_cfg_are_told() {
     let doctor = || String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
     let found = (0..100).map(|_| (std::thread::sleep(Duration::from_millis(100)), doctor()).1);
     let found =
-        found.into_iter().find(|found| found.contains("which does not exist")).expect("doctor says it");
+        found.into_iter().find(|found| found.contains("which does not exist")).expect("no such finding");
     assert!(found.contains("acl.cfg has 1 entry of `nobody@pbs`, which does not exist"), "{found}");
     assert!(found.contains("`@none") && !found.contains("entry of `admin@local`"), "{found}");
 }
@@ -210,7 +210,7 @@ fn the_api_says_who_is_inside_and_waits_for_them() {
     );
     let after = ask("?wait=60");
     assert_eq!((after["read"].as_u64(), after["write"].as_u64()), (Some(0), Some(0)));
-    assert!(slow.wait().unwrap().success(), "who was inside was served to the end");
+    assert!(slow.wait().unwrap().success(), "the download that had begun before was served to its end");
 }
 
 const LOOKUPS: &str = "ENFILADE_LOOKUPS";

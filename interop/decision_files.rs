@@ -295,7 +295,7 @@ fn an_application_can_check_who_the_visitor_is() {
     assert_eq!(
         (told.status, told.headers["remote-jwt"].as_str()),
         (200, ""),
-        "only if the application wants it"
+        "the server sends a signed token only after `--send-jwt yes`"
     );
     world.server.cli(&["application", "set", "wiki", "--send-jwt", "yes"]);
     let mut token = || asker.visit(&login, "GET", "wiki.example.com", "/page").headers["remote-jwt"].clone();

@@ -516,7 +516,7 @@ fn check(world: &World, kind: &str, proxy: &Proxy, case: &Case<'_>) {
                 "{what}"
             );
             assert_eq!((got.header("authorization"), got.header("x-auth-token")), ("-", "-"), "{what}");
-            // What the client claims about its own request does not reach the application.
+            // Headers with which a client describes its own request do not reach the application.
             for (name, truth) in [
                 ("x-forwarded-method", *method),
                 ("x-forwarded-uri", target),

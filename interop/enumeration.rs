@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MANY: usize = 120;
-/// The server answers a listing of up to so many entries without another thread.
+/// The server lists a directory with this number of entries without another thread.
 const FEW: usize = 12;
-/// The kernel returns so many entries only in several calls.
+/// The kernel needs several calls to return this number of entries.
 const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
 /// After this time without a change of an entry, the server relies on the remembered state of the entry.

@@ -76,7 +76,7 @@ impl House {
         self.run_by(Command::new(BINARY), data, line, prepare)
     }
 
-    /// Runs a command. `program` may start another program, which then runs the command.
+    /// Runs a command. `command` starts the program, or starts another program, such as `unshare`, which then starts the program.
     fn run_by(
         &self,
         mut command: Command,
@@ -203,7 +203,7 @@ fn without_a_data_directory_nothing_is_created() {
         let output = house.run(&data, &line, |_| {});
         assert!(!output.status.success(), "{line} said success");
         assert!(why(&output).contains("is not a data directory of enfilade"), "{line}: {}", why(&output));
-        assert!(!data.exists(), "{line} created it");
+        assert!(!data.exists(), "{line} created the data directory");
     }
 }
 

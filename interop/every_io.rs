@@ -143,9 +143,12 @@ fn whatever_write_fails_or_is_the_last_the_facts_are_those_before_or_after() {
             while let Some((output, data)) = fault_at(&good, scratch.path(), operation, fault, at) {
                 let what = format!("{operation:?}, {fault} at {at}");
                 let now = facts(&data);
-                assert!(now == before || now == after, "{what}: between\n{now:#?}\n{output:?}");
+                assert!(
+                    now == before || now == after,
+                    "{what}: the facts are neither those before nor those after\n{now:#?}\n{output:?}"
+                );
                 if output.status.success() {
-                    assert_eq!(now, after, "{what}: acknowledged and not there");
+                    assert_eq!(now, after, "{what}: success was reported, but the change is missing");
                 } else if output.status.signal().is_none() {
                     let why = String::from_utf8_lossy(&output.stderr).into_owned();
                     assert!(why.contains("error"), "{what}: {why}");
@@ -157,10 +160,10 @@ fn whatever_write_fails_or_is_the_last_the_facts_are_those_before_or_after() {
             }
             assert!(at > 3, "{operation:?} did only {at} writes: is the library loaded?");
         }
-        println!("{operation:?}: whole");
+        println!("{operation:?}: after each fault, the facts were those before or after the command");
     }
     println!(
-        "faults: {runs} faults, {ended} of them ended the program: facts were those before or after each time"
+        "faults: {runs} faults, {ended} of them ended the program; each time, the facts were those before or after the command"
     );
 }
 
@@ -218,7 +221,7 @@ fn a_store_that_cannot_be_opened_stays_until_the_restored_one_is_whole() {
         assert!(at > 3, "{fault}: only {at} writes: is the library loaded?");
     }
     println!(
-        "restore over damage: {stayed} times the old one stayed, {restored} times the new one was there"
+        "restore over damage: {stayed} times the old store stayed, {restored} times the new one was in place"
     );
     assert!(stayed > 10 && restored > 0, "{stayed}, {restored}");
 }

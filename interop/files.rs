@@ -326,11 +326,11 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
         }
         second.whoami(&server, &login) == 401
     });
-    println!("files: another looked {:?} after the one that did was stopped", stopped.elapsed());
+    println!("files: the second server read the files {:?} after the first was stopped", stopped.elapsed());
     from_proxmox(&server);
-    within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 200);
+    within(5, "the second server still reads the files", &server, || second.whoami(&server, &login) == 200);
     write(&server, "token.shadow", "{}");
-    within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 401);
+    within(5, "the second server still reads the files", &server, || second.whoami(&server, &login) == 401);
     // The resumed process does not write its old state.
     signal(server.pid(), Signal::CONT);
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! A fleet of real servers, on a real etcd. What one member revokes, no other member grants.
+//! A fleet of real servers, on a real etcd. After one member revokes a right, no other member grants it.
 
 mod balanced;
 mod certificates;
@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// The longest time that a proof is valid (Δ in docs/fleet-protocol.md), plus time for the answer of a machine that is busy with other tests.
+/// The time for which a proof is valid (1 s, the default of `[fleet] proof_millis`), plus time for the answer of a machine that is busy with other
+/// tests.
 const PROOF_ENDS: Duration = Duration::from_secs(5);
 
 struct Fleet {
@@ -276,7 +277,7 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     fleet.members[0].cli(&["backup", backup.to_str().unwrap()]);
     let no = refused(&fleet.scratch.path().join("d"), &["fleet", "join", backup.to_str().unwrap()]);
     assert!(no.contains("is not an invitation"), "{no}");
-    // A single member does not replace or rewrite its copy of the facts.
+    // A command cannot compact or restore the copy of the facts on one member alone.
     let data = fleet.members[1].data();
     fleet.members[1].stop();
     let copy = fleet.scratch.path().join("facts.backup");
@@ -307,7 +308,8 @@ fn what_does_not_belong_to_a_fleet_is_refused() {
     assert!(no.contains("the fleet has no member `nobody`; its members are a, b, c"), "{no}");
 }
 
-/// A fleet with one member gets more members, and has one member at the end.
+/// Of three members, one is expelled and one leaves. The last member works alone. At the end, the copies of the last member and of the expelled
+/// member become independent stores.
 #[test]
 fn members_leave_and_the_last_one_works_alone() {
     let mut fleet = Fleet::start();
@@ -352,7 +354,7 @@ fn members_leave_and_the_last_one_works_alone() {
     let c = fleet.members[2].data();
     fleet.members[2].stop();
     assert!(why(&run(&c, &["fleet", "recover"], None)).contains("--force"));
-    // Older files would restore deleted records.
+    // If an edited file on this machine is missing or differs from the file that the fleet read, deleted records could become valid again.
     let refused = why(&run(&c, &["fleet", "recover", "--force"], None));
     assert!(
         refused.contains("datastore.cfg` is missing, but") && refused.contains("--accept-files"),

@@ -65,7 +65,7 @@ fn on_small_disk(scratch: &Scratch, mebibytes: u32) -> Option<(Child, String)> {
 fn a_server_on_a_full_disk_goes_on_answering() {
     let scratch = Scratch::new();
     let Some((mut child, line)) = on_small_disk(&scratch, 256) else {
-        println!("this machine mounts nothing for a test");
+        println!("not asserted: a test may not mount a file system on this machine");
         return;
     };
     let log = || std::fs::read_to_string(scratch.path().join("log")).unwrap();
@@ -76,7 +76,7 @@ fn a_server_on_a_full_disk_goes_on_answering() {
         .args(["if=/dev/zero", "bs=4k", "status=none", &format!("of={data}/fill")])
         .stderr(Stdio::null())
         .status();
-    assert!(!filled.unwrap().success(), "the disk was to be full");
+    assert!(!filled.unwrap().success(), "the test could not fill the disk");
     let login = format!("{}:{}", told["admin"].as_str().unwrap(), told["password"].as_str().unwrap());
     let url = format!("http://{}/dav/main/", told["plain_listen"].as_str().unwrap());
     let status = || {
@@ -108,7 +108,7 @@ fn a_server_that_finds_no_room_says_so_and_does_not_start() {
     for mebibytes in [1, 2, 4, 8] {
         let scratch = Scratch::new();
         let Some((mut child, line)) = on_small_disk(&scratch, mebibytes) else {
-            println!("this machine mounts nothing for a test");
+            println!("not asserted: a test may not mount a file system on this machine");
             return;
         };
         if !line.is_empty() {
@@ -203,14 +203,14 @@ impl Drop for OnSmallDisk {
 #[test]
 fn who_fills_the_disk_can_be_kept_out() {
     let Some(server) = OnSmallDisk::start(256) else {
-        println!("this machine mounts nothing for a test");
+        println!("not asserted: a test may not mount a file system on this machine");
         return;
     };
     let alice = server.add_user("alice", "DatastorePowerUser");
     let others: Vec<String> =
         (0..24).map(|n| server.add_user(&format!("other{n}"), "DatastoreReader")).collect();
     server.upload_until_full(&alice);
-    // New users are accepted as long as the reserve remains.
+    // New users are accepted until they would use the disk reserve (`crates/sources/src/lmdb/disk_reserve.rs`).
     let comment = "x".repeat(1_000);
     let refused = (0..2_000).find_map(|n| {
         let output = server.run(&["user", "add", &format!("more{n}@local"), "--comment", &comment]);
@@ -248,12 +248,12 @@ fn who_fills_the_disk_can_be_kept_out() {
     server.done(&add);
 }
 
-/// The server follows an edited file even if the edit gives rights and a part of the reserve is used. If the facts did not follow the file, the
+/// The server follows an edited file even if the edit gives rights and uses a part of the disk reserve. If the facts did not follow the file, the
 /// server would refuse all records of the file. A command that gives rights is refused before it changes the file.
 #[test]
 fn an_edited_file_is_followed_until_the_disk_is_really_full() {
     let Some(server) = OnSmallDisk::start(256) else {
-        println!("this machine mounts nothing for a test");
+        println!("not asserted: a test may not mount a file system on this machine");
         return;
     };
     let alice = server.add_user("alice", "DatastorePowerUser");
@@ -270,7 +270,7 @@ fn an_edited_file_is_followed_until_the_disk_is_really_full() {
             assert!(output.status.success() || why.contains("the disk is full"), "{why}");
             !output.status.success()
         });
-        assert!(is_refused, "the disk was to be full");
+        assert!(is_refused, "the test could not fill the disk");
     };
     fill_reserve("more");
     // There is enough space for a file, but not for a new reserve.
@@ -316,7 +316,7 @@ fn run_mounting(scratch: &Scratch, script: &str) -> Option<String> {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.code() == Some(99) {
-        println!("this machine mounts nothing for a test");
+        println!("not asserted: a test may not mount a file system on this machine");
         return None;
     }
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));

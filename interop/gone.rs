@@ -201,7 +201,7 @@ fn a_token_from_the_future_is_none_and_a_revoked_one_stays_revoked() {
     assert_eq!(delete(&cloud, &token), 204);
     assert!(cloud.stands(&token).is_none());
     std::thread::sleep(std::time::Duration::from_secs(4));
-    assert!(cloud.stands(&token).is_none(), "its time has come, and it is revoked");
+    assert!(cloud.stands(&token).is_none(), "the token must stay revoked when its issue time has passed");
 }
 
 fn delete(cloud: &Cloud, token: &str) -> u16 {

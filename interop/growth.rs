@@ -119,7 +119,7 @@ fn no_copy_is_in_memory_as_a_whole() {
         while !has_come() && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(has_come(), "it ended before it had written {mebibytes} MiB");
+        assert!(has_come(), "the restore ended before it had written {mebibytes} MiB");
         let _ = child.kill();
         if child.wait().unwrap().success() {
             println!("after {mebibytes} MiB the restore was faster than the kill");
@@ -148,7 +148,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     let mut value = Writer::default();
     row(0).1.encode(&mut value);
     let all = u64::try_from(RECORDS).unwrap() * value.into_bytes().len() as u64;
-    assert!(ANONYMOUS_MAX < all, "{all} bytes are too few to say anything");
+    assert!(ANONYMOUS_MAX < all, "{all} bytes of records are too few for this test");
     for (what, most) in [("load", load), ("backup", back_up), ("restore", restore)] {
         assert!(most < ANONYMOUS_MAX, "{what}: {} MiB", most >> 20);
     }

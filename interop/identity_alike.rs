@@ -282,7 +282,8 @@ fn a_refused_caller_is_told_what_it_could_read() {
         ("boss", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [403, 403]),
         ("ann", "GET", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
         ("ann", "DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none(), [404, 404]),
-        // A manager sees the roles that the manager may assign. For another role the refusal is 403, because the manager could list this role.
+        // A manager can show only the roles that a manager may assign. For another role the status is 403 and not 404: the list of roles, which the
+        // manager can read, contains this role anyway.
         ("boss", "GET", "/v3/roles/ID", "member", none(), [200, 404]),
         ("boss", "GET", "/v3/roles/ID", "operator", none(), [403, 404]),
         ("boss", "PATCH", "/v3/roles/ID", "operator", role(), [403, 404]),

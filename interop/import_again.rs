@@ -240,7 +240,7 @@ fn an_import_on_a_full_disk_changes_nothing_says_so_and_can_be_repeated() {
     let there = Scratch::new();
     let is_allowed = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     if !is_allowed.is_ok_and(|output| output.status.success()) {
-        println!("this machine mounts nothing for a test");
+        println!("not asserted: a test may not mount a file system on this machine");
         return;
     }
     let (source, tank) = (there.path().join("pbs"), there.path().join("tank"));

@@ -62,9 +62,9 @@ impl Cloud {
             );
             curl(&self.server, "", "/v3/OS-TRUST/trusts", &["-H", &header, "-d", &body])
         };
-        assert_eq!(ask(r#"{"name":"admin"}"#, &trustor).status, 400, "nobody lends what they have not");
+        assert_eq!(ask(r#"{"name":"admin"}"#, &trustor).status, 400, "the trustor does not have this role");
         assert_eq!(ask("", &trustor).status, 400);
-        assert_eq!(ask(r#"{"name":"reader"}"#, trustee).status, 403, "nor what is another's");
+        assert_eq!(ask(r#"{"name":"reader"}"#, trustee).status, 403, "a user cannot lend for another user");
         let made = ask(r#"{"name":"reader"}"#, &trustor);
         assert_eq!(made.status, 201, "{:?}", String::from_utf8_lossy(&made.body));
         let made: Value = serde_json::from_slice(&made.body).unwrap();
@@ -275,7 +275,7 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
     let path = format!("/v3/OS-TRUST/trusts/{trust}");
     assert_eq!(curl(&cloud.server, "", &path, &["-H", &header, "-X", "DELETE"]).status, 204);
     by_trust.iter().for_each(|token| assert_eq!(cloud.validate(token).0, 404));
-    assert_eq!(cloud.validate(&ours[2].0).0, 200, "what is not by it stays");
+    assert_eq!(cloud.validate(&ours[2].0).0, 200, "a session without the trust must stay valid");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     let bearer = format!("Authorization: Bearer {reader}");
     assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
     assert_eq!(status(&reader, file, &["-T", manifest]), 403);
-    assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
+    assert_eq!(status(&nobody, file, &[]), 404, "the user has no role that gives access to the datastore");
     // A role of the user on another datastore has no effect in the session, because a session for a project gives access only to this project.
     server.cli(&[
         "role",
@@ -331,7 +331,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(status(&member, file, &[]), 401);
     assert_eq!(listed("member@Default"), [""; 0]);
     let again = token("member");
-    assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
+    assert_eq!(status(&again, file, &[]), 200, "a new login right after the end of the sessions must work");
     // The same rules apply to a user in `user.cfg`, also when another program edits the file.
     std::fs::write(server.data().join("user.cfg"), "user: kept@Default\n\tenable true\n").unwrap();
     server.cli(&["user", "list"]);
@@ -343,7 +343,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
         let text = format!("user: kept@Default\n\tenable {enabled}\n");
         std::fs::write(server.data().join("user.cfg"), text).unwrap();
         server.cli(&["user", "list"]);
-        assert_eq!(status(&kept, file, &[]), 401, "enable {enabled}: what was revoked stays so");
+        assert_eq!(status(&kept, file, &[]), 401, "enable {enabled}: the old session must stay invalid");
     }
     server.cli(&["project", "set", "admin", "--disable"]);
     assert_eq!(status(&again, file, &[]), 401);
@@ -403,7 +403,7 @@ fn servers_turn_the_keys_on_time_and_one_of_them_does() {
     let _ = other.kill();
     let _ = other.wait();
     let warned = server.log().contains("rotate_every");
-    assert!(warned, "50 keys are too few for tokens of days that are turned every two seconds");
+    assert!(warned, "no warning, although 50 keys are too few with a rotation every two seconds");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 const SMOKE: u64 = 90;
 /// The number of writers at the same time.
 const WRITERS: u64 = 3;
-/// In each round with a multiple of this number, the test also kills the server.
+/// Once in this many rounds, the test also kills the server.
 const SERVER_ROUNDS: u64 = 10;
 /// The longest time before a kill. A command takes some milliseconds on an idle machine, so most kills happen while it runs.
 const KILL_WITHIN_MICROS: u64 = 12_000;

@@ -97,7 +97,7 @@ fn an_upload_that_is_still_going_on_is_the_reason_that_is_told() {
     assert_eq!((answer.status, answer.text().contains(told)), (409, true), "{}", answer.text());
     let answer = ask(&server, &login, "DELETE", "d");
     assert_eq!((answer.status, answer.text().contains(told)), (207, true), "{}", answer.text());
-    assert_eq!(leftovers(&main.join("d/e")), 1, "what a living process writes stays");
+    assert_eq!(leftovers(&main.join("d/e")), 1, "the temporary file of the running upload must stay");
     drop(upload);
     assert!(until(|| leftovers(&main.join("d/e")) == 0));
     assert_eq!(ask(&server, &login, "DELETE", "d").status, 204);
@@ -110,7 +110,7 @@ fn a_start_removes_what_a_kill_left_and_the_doctor_tells_of_it_before() {
         |server: &Server| String::from_utf8_lossy(&server.cli_output(&["doctor"], "").stdout).into_owned();
     std::fs::create_dir(main.join("d")).unwrap();
     let _upload = begin_upload(&server, &login, "d/file", &main.join("d"));
-    assert!(!said(&server).contains("never finished"), "it goes on: {}", said(&server));
+    assert!(!said(&server).contains("never finished"), "the upload is still running: {}", said(&server));
     plant(&main.join("d"));
     assert!(said(&server).contains("2 uploads or copies were never finished"), "{}", said(&server));
     server.kill_and_restart();

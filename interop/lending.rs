@@ -309,8 +309,8 @@ fn nobody_uses_up_a_trust_that_is_anothers() {
     assert_eq!(cloud.client.login(&password(&alice, "pw"), scope.clone()), None);
     let (status, ..) = cloud.client.call("", "POST", "/v3/auth/tokens", &administrator(scope));
     assert!([401, 403].contains(&status), "{status}");
-    assert!(cloud.comes_in_by(&trust).is_some(), "the use is the trustee's");
-    assert!(cloud.comes_in_by(&trust).is_none(), "there was one");
+    assert!(cloud.comes_in_by(&trust).is_some(), "the refused logins must not use up the trust");
+    assert!(cloud.comes_in_by(&trust).is_none(), "the trust could be used only once");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
         );
         let (dir, mine) = lock(&server, &alice, "/dav/main/dir/file", "0");
         if expected == 204 {
-            assert_eq!(dir, 423, "{what}: alice has the whole directory");
+            assert_eq!(dir, 423, "{what}: alice has a lock on the whole directory");
             assert_eq!(mine, "");
             // The log line is written a moment after the answer.
             let began = Instant::now();

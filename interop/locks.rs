@@ -110,7 +110,7 @@ fn a_lock_of_a_tree_takes_the_right_to_change_all_of_it() {
             curl(&server, &alice, &format!("/dav/main/{path}"), &[vec!["--request", method], body].concat());
         assert_eq!(made.status, 201, "{path}");
     }
-    assert_eq!(lock(&server, &backup, "/dav/main/", "infinity").0, 403, "it may add, and write over nothing");
+    assert_eq!(lock(&server, &backup, "/dav/main/", "infinity").0, 403, "this user may not overwrite files");
     let (status, token) = lock(&server, &bob, "/dav/main/dir", "infinity");
     assert_eq!(status, 200);
     assert_eq!(put(&server, &alice, "/dav/main/dir/sub/file"), 423);

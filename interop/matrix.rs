@@ -323,7 +323,7 @@ fn allows(actor: &Actor, route: &V3Route, name: &str) -> bool {
         Who::SystemReader => actor.has("reader") && actor.on == On::System,
         Who::SystemAdmin => actor.has("admin") && actor.on == On::System,
         Who::DomainManager => actor.has("manager") && in_domain,
-        // The user has roles by trusts of users of another domain, which a manager may not assign.
+        // A manager may not change the user of this test, because the user has roles by trusts that a manager may not give.
         Who::BoundedManager => {
             actor.has("manager") && in_domain && !route.path.starts_with("/users/{user_id}")
         }
@@ -479,7 +479,7 @@ fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
         // Only the trustor creates a trust.
         ("POST", _) => is_free && actor.is_owner,
         ("DELETE", _) => is_free && !actor.by_credential && (is_trustor || actor.has("admin")),
-        other => panic!("{other:?} is judged by no reading of the rules"),
+        other => panic!("this function has no rule for the call {other:?}"),
     }
 }
 

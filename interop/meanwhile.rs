@@ -86,7 +86,7 @@ fn a_lock_that_is_taken_during_an_upload_keeps_it_out() {
     assert_eq!(
         Slow::begin(&server, &alice, "free", "").finish(),
         201,
-        "and where nobody takes a lock nothing stands in the way"
+        "an upload to a name without a lock must succeed"
     );
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn proxmox(directory: &Path, stores: &Path) {
     for made in ["chunks/.chunks", "plain"] {
         std::fs::create_dir_all(stores.join(made)).unwrap();
     }
-    // Without an ACL the mode bits decide, and ann has no uid on this machine.
+    // Without an ACL the mode bits decide. Ann has no uid on this machine, so the mode bits for others apply.
     for store in ["chunks", "plain"] {
         std::fs::set_permissions(stores.join(store), PermissionsExt::from_mode(0o777)).unwrap();
     }

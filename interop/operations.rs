@@ -94,8 +94,8 @@ fn offline_waits_for_a_download_and_the_store_can_be_unmounted_then() {
         "{said}"
     );
     assert!(inside().is_empty());
-    until("the client has it", &|| curl(&server, &token, "/dav/main/big.bin", &[]).status == 503);
-    assert!(slow.wait().unwrap().success(), "who was inside is served to the end");
+    until("a new download is refused", &|| curl(&server, &token, "/dav/main/big.bin", &[]).status == 503);
+    assert!(slow.wait().unwrap().success(), "a download that began before must run to its end");
     // No file of the datastore is open, so it could be unmounted.
     let root = server.data().join("datastores/main");
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
@@ -269,7 +269,9 @@ fn whatever_is_killed_the_ledger_counts_who_lives() {
     }
     workers.into_iter().flatten().for_each(Worker::kill);
     assert_eq!(everybody(&place), []);
-    println!("{schedules} schedules, {entered} entered, {killed} killed: the counts were those of who lived");
+    println!(
+        "{schedules} schedules, {entered} operations begun, {killed} processes killed: all counts were right"
+    );
 }
 
 pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
@@ -380,7 +382,9 @@ fn after_a_store_was_closed_nobody_begins_to_write_and_whoever_is_inside_is_coun
     let mut is_met = false;
     for _ in 0..50 {
         let Outcome { attempts, late, unseen } = under_load(60, false);
-        println!("the other way round: of {attempts}, {late} after it was closed, {unseen} uncounted");
+        println!(
+            "wrong order: {attempts} attempts to write: {late} after the store was closed, {unseen} uncounted"
+        );
         is_met |= unseen > 0;
         if is_met {
             break;

@@ -77,7 +77,7 @@ fn an_account_somebody_else_guesses_at_lets_its_owner_in_at_once() {
     assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
     let counted = server.cli(&["penalties", "list"]);
     let hers = counted.iter().find(|one| one["subject"] == "alice@local!test");
-    assert_eq!(hers.unwrap()["failures"], 1, "counted anew after the owner came in: {counted:?}");
+    assert_eq!(hers.unwrap()["failures"], 1, "the login of the owner must reset the count: {counted:?}");
 }
 
 /// The subjects that a command of `enfilade penalties` prints.

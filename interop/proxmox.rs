@@ -177,7 +177,7 @@ fn proxmoxer_works_with_a_password_and_tickets() {
     };
     assert_eq!(login("admin@local", ticket).status, 401);
     let again = login("admin@local", &server.password);
-    assert_eq!(again.status, 200, "in the very second its sessions ended: {}", again.text());
+    assert_eq!(again.status, 200, "a login in the second in which the old sessions ended: {}", again.text());
     let again: serde_json::Value = serde_json::from_str(&again.text()).unwrap();
     server.cli(&["user", "add", "fred@local"]);
     assert_eq!(login("fred@local", again["data"]["ticket"].as_str().unwrap()).status, 400);

@@ -1,5 +1,5 @@
 //! Processes on one data directory check credentials while another process and commands revoke them. A check that begins after the acknowledgement of
-//! a revocation must be refused. If the processes break a rule of the freshness protocol on purpose, the same test finds a wrong grant. So the test
+//! a revocation must be refused. If the processes break rule 1, 2 or 3 of docs/freshness.md on purpose, the same test finds a wrong grant. So the test
 //! can detect wrong grants.
 //!
 //! `cargo xtask race` is the campaign (10^6 checks and 10^4 revocations); the test makes fewer.
@@ -412,7 +412,7 @@ fn nothing_is_granted_after_its_revocation_was_acknowledged() {
     let checks = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SMOKE);
     let Outcome { checks: made, granted, stale } = race(checks, "");
     println!(
-        "race: {made} checks against {} revocations, {granted} granted: {stale} stale",
+        "race: {made} checks against {} revocations, {granted} granted: {stale} granted after a revocation",
         checks / CHECKS_PER_REVOCATION
     );
     assert_eq!(stale, 0);
@@ -425,9 +425,9 @@ fn without_a_rule_the_race_finds_a_stale_grant() {
         // One race is nearly always enough. On a busy machine, another race may be necessary.
         let found = (0..10).any(|_| {
             let Outcome { checks, stale, .. } = race(SMOKE, rule);
-            println!("race without rule {rule}: {checks} checks, {stale} stale");
+            println!("race without rule {rule}: {checks} checks, {stale} granted after a revocation");
             stale > 0
         });
-        assert!(found, "without rule {rule} nothing is found");
+        assert!(found, "without rule {rule}, no race found a wrong grant");
     }
 }

@@ -69,8 +69,8 @@ fn an_upload_holds_no_more_room_than_came() {
     assert_eq!(String::from_utf8_lossy(&begun), "HTTP/1.1 507");
 }
 
-/// The time of a DELETE while each sync takes long. The thread deletes the file while it holds the datastore's `Turn`, and syncs the directory
-/// afterwards.
+/// The duration of a DELETE while each sync takes long. The thread of the server holds the datastore's turn while it deletes the file. It syncs the
+/// directory afterwards, without the turn.
 fn deleting(server: &Server, token: &str, name: &str) -> Duration {
     let began = Instant::now();
     let answer = curl(server, token, &format!("/dav/main/{name}"), &["--request", "DELETE"]);

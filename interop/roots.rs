@@ -65,7 +65,7 @@ fn over_http_a_datastore_is_made_only_beneath_the_roots() {
         let (status, text) = create(&server, &admin, &format!("bad{n}"), path);
         assert_eq!(status, 400, "{}: {text}", path.display());
     }
-    assert!(!outside.exists(), "nothing is made for what is refused");
+    assert!(!outside.exists(), "a refused request must not create a directory");
     let (_, text) = create(&server, &admin, "bad", &outside);
     assert!(text.contains("[datastores] roots"), "{text}");
     // A datastore with a device is mounted below `/mnt/datastore`, which is not a configured root.
@@ -178,7 +178,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        panic!("{file} did not come to answer {expected}");
+        panic!("the status for {file} did not become {expected}");
     };
     until(503, "file");
     assert_eq!(status("tank", "fernet/1"), 503);
@@ -263,8 +263,8 @@ fn what_cannot_be_deleted_from_a_datastore_is_refused() {
     assert!(!config().contains("kept"));
 }
 
-/// If the server's user may not enter a directory, `doctor` names the owner and the mode of the directory. Only root can own a directory that the
-/// server of another user serves, so the test does nothing for other users.
+/// If the server's user may not enter a directory, `doctor` names the owner and the mode of the directory. The test needs directories of two users:
+/// root, and the user of the server. Only root can create them, so the test does nothing if another user runs it.
 #[test]
 fn a_directory_that_is_shut_is_not_called_missing() {
     if !rustix::process::geteuid().is_root() {

@@ -271,7 +271,9 @@ fn is_possible() -> bool {
     let attribute = write_acl(Scratch::new().path(), b"probe");
     let is_possible = attribute == "security.NTACL" && rustix::process::geteuid().is_root();
     if !is_possible {
-        println!("not asserted: smbd has to become its users, and ACLs are in `security.`: that takes root");
+        println!(
+            "not asserted: smbd must change user, and the test must write `security.NTACL`: both need root"
+        );
     }
     is_possible
 }
@@ -357,7 +359,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
     }
     let mut version = [0; 4096];
     rustix::fs::getxattr(&file, "security.NTACL", &mut version).unwrap();
-    assert_eq!(version[0], 3, "as Samba writes it where the system's own ACLs do not count");
+    assert_eq!(version[0], 3, "the version that Samba writes with `ignore system acls`");
 }
 
 /// Writes an NFSv4 ACL with entries for user numbers of the machine.

@@ -119,7 +119,7 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
     assert_eq!(file(&second, &lock), 423, "a lock of the other server counts: {}", told());
     shared.run(USERS[1], &["datastore", "unlock", "shared", "/file"]);
     assert_eq!(file(&second, &lock), 200, "{}", told());
-    assert_eq!(file(&first, &lock), 423, "and the other way round");
+    assert_eq!(file(&first, &lock), 423, "a lock of the second server counts at the first server");
 
     let user = json!({ "name": "admin", "domain": { "name": "local" }, "password": password });
     let identity = json!({ "methods": ["password"], "password": { "user": user } });
@@ -131,7 +131,7 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
     let token = text.lines().find(is_token).and_then(|line| line.split_once(": ")).unwrap().1;
     let (auth, subject) = (format!("X-Auth-Token: {token}"), format!("X-Subject-Token: {token}"));
     let headers = ["--header", &auth, "--header", &subject];
-    assert_eq!(ask(&url(&second, "/v3/auth/tokens"), &headers).0, 200, "and so does a key");
+    assert_eq!(ask(&url(&second, "/v3/auth/tokens"), &headers).0, 200, "a token of the first server counts");
 
     for name in [
         "locks/data.mdb",

@@ -147,8 +147,8 @@ fn answers_that_nobody_takes_hold_little_memory_and_keep_only_their_own_user_wai
         assert_eq!((answer.status, answer.body.len()), (200, 200_000), "{method} {path} {window}");
         assert!(began.elapsed() < Duration::from_secs(10), "{method} {path} {window}");
         let grown = memory(&server, "VmHWM:").saturating_sub(before) >> 20;
-        println!("{method} {path} {more:?}, a window of {window}: {grown} MiB");
-        assert!(grown < 64, "{method} {path} {more:?}, a window of {window}: {grown} MiB");
+        println!("{method} {path} {more:?}, a window of {window}: memory grew by {grown} MiB");
+        assert!(grown < 64, "{method} {path} {more:?}, a window of {window}: memory grew by {grown} MiB");
         drop(connections);
     }
     // The shares of the aborted answers are free again: the same user can read a whole large file.

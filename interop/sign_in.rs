@@ -287,7 +287,8 @@ fn one_sign_in_is_enough_for_all_applications_and_its_cookies_are_for_nothing_el
         browser.cookie("wiki.example.com", "__Host-enfilade"),
         browser.cookie("login.example.com", "__Host-enfilade-sign-in"),
     );
-    // Another application gets a session without a second sign-in. A request to it needs no sign-in, so the test sends the requests to the listener.
+    // The application `blog` gets a session without a second sign-in. No proxy serves `blog`, so the test itself sends the subrequests to the
+    // listener.
     let mut asker = Asker::connect(&world.socket());
     let own = [
         "X-Forwarded-Proto: https",

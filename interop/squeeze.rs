@@ -133,7 +133,7 @@ impl World {
     /// Ends a part of the attack: prints the maximum growth of memory, and begins a new measurement.
     fn part(&self, name: &str) {
         let grown = self.status("VmHWM:").saturating_sub(self.before.load(Ordering::Relaxed));
-        println!("    {name}: {} MiB", grown >> 20);
+        println!("    {name}: memory grew by {} MiB", grown >> 20);
         self.most.fetch_max(grown, Ordering::Relaxed);
         self.begin();
     }
@@ -204,13 +204,13 @@ fn squeeze(
     world.part("the rest");
     let grown = world.most.load(Ordering::Relaxed);
     println!(
-        "{name}: {} MiB more, others waited {} ms, {} ms",
+        "{name}: memory grew by {} MiB, another client waited {} ms at most, the attack took {} ms",
         grown >> 20,
         waited.as_millis(),
         took.as_millis()
     );
     let holds = grown <= GROWTH_MAX && waited <= wait_max();
-    (!holds).then(|| format!("{name}: {} MiB more, others waited {waited:?}", grown >> 20))
+    (!holds).then(|| format!("{name}: memory grew by {} MiB, another client waited {waited:?}", grown >> 20))
 }
 
 /// An attack: its name, the server's environment, the preparation, and the function that attacks.

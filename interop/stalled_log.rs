@@ -68,7 +68,7 @@ fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
     assert_eq!(changes, (0..12).collect::<Vec<_>>());
 }
 
-/// The value of a metric without labels, or with these labels.
+/// The value of a metric. If the metric has labels, `name` includes the labels.
 fn metric(server: &Server, name: &str) -> u64 {
     let url = format!("http://{}/metrics", server.operations);
     let output = Command::new("curl").args(["--silent", "--max-time", "20", &url]).output().unwrap();
@@ -117,7 +117,7 @@ fn after_a_restore_only_changes_that_a_server_will_write_are_told_of() {
     let restored = Server::start_on(
         |data| {
             said(data, &["restore", file.to_str().unwrap()]);
-            // The facts follow the restored files, which may be a change.
+            // This command reads the restored files, and may change the facts to match the files.
             said(data, &["user", "list"]);
             newest = said(data, &["facts", "status"])[0]["revision"].as_u64().unwrap();
             let doctor = String::from_utf8(run(data, &["doctor"], None).stdout).unwrap();

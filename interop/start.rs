@@ -137,7 +137,7 @@ fn a_missing_file_of_users_is_named() {
     };
     assert!(start_lines(&data).contains("nobody can log in yet; set a password:\n"));
     std::fs::rename(&users, scratch.path().join("user.cfg")).unwrap();
-    // The second check comes after the stale limit.
+    // This command notices that the file is missing. The next start comes after the stale limit.
     assert!(enfilade(&data, &["user", "list"]).0);
     std::thread::sleep(std::time::Duration::from_secs(2));
     let text = start_lines(&data);

@@ -292,7 +292,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
             }
         }
     }
-    assert_eq!(went_on, 12, "tickets are good where they may be, and in every process");
+    assert_eq!(went_on, 12, "resumed connections: a ticket is valid for its name, in both processes");
     // After a change of its options, a name accepts no older ticket.
     for version in [&TLS12, &TLS13] {
         let change = |of_same: &str| std::fs::write(&list, Terms::list(of_same)).unwrap();

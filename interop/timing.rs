@@ -155,14 +155,14 @@ fn whoever_is_refused_is_refused_alike() {
         let t = t_value(&times[which], &times[0]);
         let mut sorted = times[which].clone();
         sorted.sort_by(f64::total_cmp);
-        println!("timing: {name}: median {:.1} µs, t {t:+.1}", sorted[sorted.len() / 2]);
+        println!("timing: {name}: median {:.1} µs, Student's t {t:+.1}", sorted[sorted.len() / 2]);
         found.push(t.abs());
     }
     if is_campaign {
         let injected = found.pop().unwrap();
         let samples = rounds * times.len();
-        assert!(injected > 4.5, "5 µs were not found in {samples} samples: t {injected:.1}");
-        assert!(found.iter().all(|t| *t < 4.5), "a difference was found: {found:?}");
+        assert!(injected > 4.5, "5 µs were not found in {samples} samples: Student's t {injected:.1}");
+        assert!(found.iter().all(|t| *t < 4.5), "a difference was found: Student's t {found:?}");
         println!("timing: {samples} refusals look alike, and 5 µs more would be seen");
     }
 }
@@ -218,12 +218,12 @@ fn what_is_hidden_is_refused_after_the_time_of_what_is_absent() {
         assert!(expected.unwrap().starts_with("HTTP/1.1 404"));
         let differs: Vec<f64> = times.iter().map(|these| fast_half(these) - fast_half(&times[0])).collect();
         for (name, differs) in NOT_THERE.iter().chain([&"5 µs more (injected)"]).zip(&differs) {
-            println!("timing: {method} of `{name}`: {differs:+.2} µs");
+            println!("timing: {method} of `{name}`: {differs:+.2} µs compared with `gone`");
         }
         if is_campaign {
             let (injected, others) = differs.split_last().unwrap();
             assert!(*injected > 3.5, "{method}: 5 µs were not found: {injected:.2} µs");
-            assert!(others.iter().all(|differs| differs.abs() < 3.5), "{method}: {others:?}");
+            assert!(others.iter().all(|differs| differs.abs() < 3.5), "{method}: {others:?} µs");
         }
     }
     println!(

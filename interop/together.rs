@@ -67,7 +67,7 @@ fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
         churn(&data, 100);
         None
     };
-    let (mut one, before) = (0..10).find_map(stopped).expect("it is too fast to be stopped");
+    let (mut one, before) = (0..10).find_map(stopped).expect("each compaction ended before it was stopped");
     let mut other = start();
     assert!(comes(|| logged("this server waits") == 1 || logged("rror") > 0), "{}", first.log());
     // A command does not wait for the compaction. It is refused.

@@ -124,7 +124,7 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     assert_eq!(
         paths,
         ["/tree", "/tree/b", "/tree/z", "/tree/b/c", "/tree/b/c/deep"],
-        "and not what is alice's"
+        "the review of bob does not list /tree/a, which only alice may read"
     );
     assert!(rows.iter().all(|row| row["who"] == "bob@local" && !row["rights"].to_string().contains("write")));
     assert_eq!(review(&["--auth-id", "bob@local", "--right", "write"]), Vec::<Value>::new());
@@ -200,7 +200,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     }
     let status = |path: &str| curl(&server, &alice, path, &[]).status;
     assert_eq!(seen(&server, &alice, "/dav/main/"), Vec::<String>::new());
-    assert_eq!(status("/dav/main/outer/inner/file"), 200, "as on Windows the way does not count");
+    assert_eq!(status("/dav/main/outer/inner/file"), 200, "as on Windows, the folders above do not count");
     server.cli(&["datastore", "set", "main", "--visible-by", "read-attributes"]);
     assert_eq!(seen(&server, &alice, "/dav/main/"), ["outer"]);
     assert_eq!(curl(&server, &alice, "/dav/main/outer/", &PROPFIND_1).status, 403);
@@ -211,7 +211,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     assert_eq!((put("/dav/main/outer/inner/file"), put("/dav/main/outer/gone/x")), (403, 403));
     server.cli(&["acl", "set", "main", "/outer", "allow alice@local traverse"]);
     assert_eq!(status("/dav/main/outer/inner/file"), 200);
-    assert_eq!(seen(&server, &alice, "/dav/main/"), Vec::<String>::new(), "to be passed it need not be seen");
+    assert_eq!(seen(&server, &alice, "/dav/main/"), Vec::<String>::new(), "`traverse` alone shows nothing");
     let refused = server.cli_output(&["datastore", "set", "main", "--visible-by", "none"], "");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("read-attributes"));
     server.cli(&["datastore", "set", "main", "--check-traverse", "no", "--visible-by", "0x20089"]);

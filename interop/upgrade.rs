@@ -29,7 +29,7 @@ fn fixture(format: u32) -> PathBuf {
     place
 }
 
-/// Copies a kept store to a data directory, with its content below this directory.
+/// Copies a kept store to a data directory, and creates the directories of its datastores below the data directory.
 pub(crate) fn lay_out(format: u32, data: &Path) {
     let from = fixture(format);
     let _ = std::fs::remove_dir_all(data);
@@ -272,7 +272,8 @@ fn an_upgrade_that_is_cut_short_has_changed_nothing() {
         }
     }
     println!(
-        "upgrade: {runs} faults, {ended} of them ended it, and {before} of them before it was done; each store is whole"
+        "upgrade: {runs} faults: {ended} of them killed the upgrade, and after {before} of them the store still had the old format; \
+         each store is whole"
     );
     assert!(before > 0 && before < runs, "{before} of {runs}");
 }

@@ -27,7 +27,8 @@ fn a_user_is_told_digests_while_answers_stand_still_and_is_served_when_they_are_
     }
     until("all four are answered", &server, || http2.count(HEADERS) == 4);
     std::thread::sleep(Duration::from_millis(700));
-    // The user's share of answer memory is used up. Therefore only the head of an answer comes, without content.
+    // The user's share of answer memory is used up. Therefore only the head of the next answer comes at first. The content comes after the server has
+    // aborted the unread answers.
     for (seconds, bytes) in [("4", 0), ("60", 200_000)] {
         let mut asked = command(&server, &alice);
         asked.args(["--http2", "--max-time", seconds, "--header", "Want-Repr-Digest: sha-256=1"]);

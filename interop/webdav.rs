@@ -177,14 +177,14 @@ fn locks_are_their_owners_and_outlive_a_crash() {
     let refused = [423, 423, 423, 423, 409, 409];
     assert_eq!(both(&server), refused, "the token is alice's");
     server.kill_and_restart();
-    assert_eq!(both(&server), refused, "and it is after a crash");
+    assert_eq!(both(&server), refused, "the token is alice's, also after a crash");
     let found = curl(&server, &bob, "/dav/main/", &PROPFIND_1).text();
     assert!(found.contains("me &amp; mine") && !found.contains(token.trim_matches(['<', '>'])), "{found}");
     assert_eq!(put(&server, &alice, "/dav/main/file", &["--header", &with]), 204);
     let refreshed = method(&server, &alice, "LOCK", "/dav/main/file", &[&with, "Timeout: Second-1"]);
     assert_eq!(refreshed.0, 200);
     std::thread::sleep(std::time::Duration::from_millis(2100));
-    assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "it is over");
+    assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "the lock has ended");
     // A condition with the token of an ended lock is false.
     assert_eq!(put(&server, &bob, "/dav/main/file", &["--header", &with]), 412);
     // A user can take the permitted number of locks.
@@ -434,7 +434,8 @@ fn large_files_without_tls_arrive_as_they_are() {
             scope.spawn(|| assert!(curl(&[]).stdout == content));
         }
     });
-    // If a file becomes shorter during a download, the server aborts the answer and continues. The file is larger than all socket buffers.
+    // If a file becomes shorter during a download, the server aborts this answer, and answers later requests. The file is larger than all socket
+    // buffers.
     const HUGE: u64 = 300_000_000;
     let huge = std::fs::File::create(server.data().join("datastores/main/huge")).unwrap();
     huge.set_len(HUGE).unwrap();
@@ -472,7 +473,7 @@ fn large_files_without_tls_arrive_as_they_are() {
     assert!(!whole && bytes < HUGE, "{bytes}");
     assert!(curl(&[]).stdout == content);
     huge.set_len(HUGE).unwrap();
-    // The removal of a right also aborts the download.
+    // If the user is disabled, the server also aborts the download.
     let (whole, bytes) = meanwhile(&|| drop(server.cli(&["user", "disable", "alice@local"])));
     assert!(!whole && bytes < HUGE / 2, "{bytes}");
 }

@@ -98,7 +98,7 @@ fn cases(corpus: &str) -> Vec<Case> {
         let mut parts = line.splitn(4, " | ").map(str::to_owned);
         let mut part = || parts.next().unwrap_or_else(|| panic!("`{line}` has fewer than four parts"));
         let case = Case { what: part(), rfc: part(), expected: part(), sent: part() };
-        assert!(case.rfc.contains('§'), "`{line}` does not say where it is written");
+        assert!(case.rfc.contains('§'), "`{line}` does not name a section of an RFC");
         case
     };
     let cases: Vec<Case> = lines.map(case).collect();
@@ -113,7 +113,7 @@ fn cases(corpus: &str) -> Vec<Case> {
 fn repeated(text: &str) -> String {
     let Some((before, rest)) = text.split_once('{') else { return text.to_owned() };
     let (inner, after) = rest.split_once('}').unwrap();
-    let (piece, count) = inner.rsplit_once('*').unwrap_or_else(|| panic!("{{{inner}}} stands for nothing"));
+    let (piece, count) = inner.rsplit_once('*').unwrap_or_else(|| panic!("{{{inner}}} is not a placeholder"));
     format!("{before}{}{}", piece.repeat(count.parse().unwrap()), repeated(after))
 }
 

@@ -72,7 +72,7 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
         }
     }
     println!(
-        "without exchange: {stayed} times the old one stayed, {restored} times the new one was there, {between} times neither"
+        "without exchange: {stayed} times the old store was in its place, {restored} times the new store, {between} times neither"
     );
     assert!(stayed > 10 && restored > 0 && between > 0, "{stayed}, {restored}, {between}");
 }

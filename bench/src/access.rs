@@ -119,7 +119,7 @@ fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Resul
     }
     for (acls, path) in stores {
         let name: DatastoreName = acls.name().parse()?;
-        let path = path.to_str().ok_or("the trees are at no UTF-8 path")?.to_owned();
+        let path = path.to_str().ok_or("the path of the trees is not UTF-8")?.to_owned();
         change.put(&name, &Datastore { path, ..Datastore::default() });
     }
     source.commit(&change)?;
@@ -262,7 +262,7 @@ impl Bench<'_> {
         let first = spent()? - before;
         if files != trees::SEEN {
             return Err(format!(
-                "{files} files of {tree} are seen in {} groups",
+                "a user in {} groups sees an unexpected number of entries: {files} of {tree}",
                 self.users.get(user).map_or(0, |user| user.groups)
             )
             .into());

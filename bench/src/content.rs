@@ -315,7 +315,7 @@ impl Compare<'_> {
             }
             let took = began.elapsed().as_secs_f64();
             if std::fs::metadata(peer.up.join("large"))?.len() != bytes {
-                return Err(format!("{}: what was put is not as large as it was", peer.name).into());
+                return Err(format!("{}: the stored file has another size than the upload", peer.name).into());
             }
             std::fs::remove_file(peer.up.join("large"))?;
             Ok(took)

@@ -85,7 +85,10 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let (of_few, of_many) = if pair % 2 == 0 { (one, other) } else { (other, one) };
         with_few.push(of_few);
         with_many.push(of_many);
-        eprintln!("batches, pair {} of {PAIRS}: {of_few:.2} µs and {of_many:.2} µs a question", pair + 1);
+        eprintln!(
+            "pair {} of {PAIRS}: {of_few:.2} µs a question with few tokens, {of_many:.2} µs with many",
+            pair + 1
+        );
     }
     report.middle("AuthZEN, one question in a batch, server CPU", *few, &with_few, "µs");
     let of_many = report.middle("AuthZEN, one question in a batch, server CPU", *many, &with_many, "µs");
@@ -225,7 +228,10 @@ fn subrequests(report: &mut Report, side: &Side, tokens: u64, small: bool) -> Re
         };
         without.push(open);
         with.push(asked);
-        eprintln!("subrequests, pair {} of {SUBREQUEST_PAIRS}: {open:.2} µs, {asked:.2} µs", pair + 1);
+        eprintln!(
+            "pair {} of {SUBREQUEST_PAIRS}: `/.well-known/enfilade` {open:.2} µs, a subrequest {asked:.2} µs",
+            pair + 1
+        );
     }
     report.middle("`/.well-known/enfilade` over TCP without TLS, server CPU", tokens, &without, "µs");
     report.middle("a subrequest over a Unix socket, server CPU", tokens, &with, "µs");

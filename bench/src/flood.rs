@@ -249,7 +249,7 @@ impl Run<'_> {
         Ok((results.iter().map(|(millis, _)| *millis).collect(), in_time))
     }
 
-    /// The milliseconds since the planned time until the client is admitted, or gives up. Also returns whether the client was admitted in time.
+    /// The milliseconds from the planned time until the client is admitted, or gives up. Also returns whether the client was admitted in time.
     fn new_client(&self, due: Instant) -> (f64, bool) {
         let n = self.next_cold.fetch_add(1, Ordering::Relaxed);
         let from = Ipv4Addr::new(127, 0, 2 + (n / 250) as u8, 1 + (n % 250) as u8);

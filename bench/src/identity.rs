@@ -27,7 +27,7 @@ use std::path::PathBuf;
 /// cloud.
 const GROWS: f64 = 1.5;
 
-/// The size of a cloud: a project for each ten users, and ten assignments for each user.
+/// The size of a cloud. The cloud also has a project for each ten users, and ten assignments for each user.
 #[derive(Clone, Copy)]
 struct Size {
     users: u64,

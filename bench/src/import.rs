@@ -64,7 +64,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let users = if small { 2_000 } else { USERS };
     let scratch = Scratch::new("import")?;
     let served = serve(&scratch, users, 0, |cloud| furnish(cloud, users))?;
-    let source = served.facts.parent().ok_or("the data directory has a parent")?;
+    let source = served.facts.parent().ok_or("the directory of the facts has no parent")?;
     set_password(source)?;
     let (clouds, dump) = (scratch.path().join("clouds.yaml"), scratch.path().join("keystone.sql"));
     std::fs::write(&clouds, described(&served.server))?;
@@ -95,7 +95,7 @@ fn tell(report: &mut Report, what: &str, users: u64, measured: &Measured) {
 }
 
 fn taken(measured: &Measured) -> Result<u64, Failure> {
-    Ok(measured.told.get("taken").and_then(serde_json::Value::as_u64).ok_or("the report has no `taken`")?)
+    Ok(measured.told.get("taken").and_then(serde_json::Value::as_u64).ok_or("the import told no `taken`")?)
 }
 
 /// Adds projects, assignments, groups with members, and the right of the first user to list everything.

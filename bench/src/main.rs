@@ -98,7 +98,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) =
-        words.split_first().ok_or_else(|| format!("expected a name; known are {}", benches::names()))?;
+        words.split_first().ok_or_else(|| format!("expected a benchmark: one of {}", benches::names()))?;
     let (_, goals) = benches::BENCHES
         .iter()
         .find(|(known, _)| known == name)

@@ -184,7 +184,7 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// The smallest sample that is not exceeded by this share of all samples.
+/// The smallest sample for which at least this share of all samples is not larger than this sample.
 fn nearest_rank(sorted: &[f64], thousandths: usize) -> f64 {
     let rank = (sorted.len() * thousandths).div_ceil(1_000).max(1);
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
@@ -193,7 +193,7 @@ fn nearest_rank(sorted: &[f64], thousandths: usize) -> f64 {
 /// The rank of the sample at which the 95 % interval of the median begins. The interval ends at the sample with the same rank, counted from the
 /// largest. 0 if there are too few samples.
 fn rank_of_interval(count: usize) -> usize {
-    // The chance that at most `k` of all samples are below the median: a sum of the binomial distribution.
+    // `sum` is the chance that at most `rank` of all samples are below the median: a sum of the binomial distribution.
     let mut chance = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let (mut sum, mut rank) = (chance, 0);
     if chance == 0.0 {

@@ -38,7 +38,7 @@ pub(crate) fn cpu_nanos(process: u32) -> Result<f64, Failure> {
 pub(crate) fn cpu_nanos_of_ended_children(process: u32) -> Result<f64, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The process name in the line may contain any bytes, and ends with the last `)`. User and system time are fields 16 and 17 of the line.
-    let (_, fields) = stat.rsplit_once(')').ok_or("no fields")?;
+    let (_, fields) = stat.rsplit_once(')').ok_or("`/proc/PID/stat` has no fields")?;
     let ticks: Vec<f64> =
         fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
     Ok(ticks.iter().sum::<f64>() * 1e7)

@@ -306,7 +306,7 @@ pub(crate) fn come_in(
     let walk = pin!(house.admit(credential, Ipv4Addr::LOCALHOST.into()));
     match walk.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(visit) => visit.map_err(|refusal| format!("refused: {refusal}").into()),
-        Poll::Pending => Err("a slow hash was asked for".into()),
+        Poll::Pending => Err("door 2 waits for a slow hash".into()),
     }
 }
 

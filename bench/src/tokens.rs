@@ -1,4 +1,5 @@
-//! API tokens: the cost of recognising a token that was verified before, compared with another server, and with few and many tokens.
+//! API tokens: the cost of recognising a token that was verified before, compared with the cost in another server. It is measured with few and with
+//! many tokens.
 
 mod contended;
 mod contention;
@@ -27,7 +28,7 @@ const PAIRS: usize = 15;
 const HOT: u64 = 100;
 const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
-/// The numbers of tokens.
+/// The numbers of tokens in the store for which the cost is measured.
 const SIZES: [u64; 3] = [100, 100_000, 1_000_000];
 /// The number of verifications of a thread in a turn.
 const EACH: usize = 200_000;
@@ -232,7 +233,7 @@ fn two_threads(
     match cache.shadow.work.hashes() {
         0 => Ok(()),
         hashes => {
-            Err(format!("the re-created cache computed {hashes} hashes where it should have known").into())
+            Err(format!("the re-created cache computed {hashes} hashes for tokens it should remember").into())
         }
     }
 }

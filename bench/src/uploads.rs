@@ -1,6 +1,6 @@
-//! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, but Apache does not wait for the disk. So a loop
-//! without a server measures the cost of the syncs. Apache is measured in three ways: without syncs, with the cost of the syncs added, and with a
-//! directory in which each change is synchronous.
+//! Uploads of many small files, and of one large file. Enfilade answers when a file is on the disk, but Apache does not wait for the disk. To compare
+//! them, a loop without a server measures the cost of the syncs that Apache does not make. Apache is compared in three ways: without syncs, with the
+//! cost of the syncs added, and with a directory in which each change is synchronous.
 
 mod durable;
 mod floor;
@@ -200,7 +200,7 @@ impl Bench<'_> {
                 }
             };
             let running: Vec<_> = senders.drain(..).map(|sender| scope.spawn(move || run(sender))).collect();
-            running.into_iter().try_for_each(|one| one.join().map_err(|_| "a client ended".to_owned())?)
+            running.into_iter().try_for_each(|one| one.join().map_err(|_| "a client panicked".to_owned())?)
         })?;
         let seconds = began.elapsed().as_secs_f64();
         let cpu = ((target.peer.cpu)()? - before) / files as f64 * 1e6;

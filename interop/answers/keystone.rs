@@ -297,7 +297,7 @@ fn changes(world: &mut World) {
 }
 
 /// Records that a changing request needs: name, creator (the administrator or alice), path, kind, and body of the request that creates the record. If
-/// the path contains a name, PUT creates the record.
+/// the path contains `NAME`, PUT creates the record. In the path and in the body, `NAME` stands for a new name.
 const VICTIMS: [(&str, &str, &str, &str, &str); 21] = [
     (
         "new user",
@@ -512,6 +512,6 @@ pub(super) fn covers_the_document(asked: &[(String, String)]) {
     }
     assert!(
         missing.is_empty(),
-        "calls of the Identity API nobody asks for: add them to keystone_calls.rs: {missing:#?}"
+        "no request tests these calls of the Identity API: add them to keystone_calls.rs: {missing:#?}"
     );
 }

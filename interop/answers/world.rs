@@ -213,7 +213,7 @@ impl World {
             if missing.is_empty() {
                 return logged;
             }
-            assert!(Instant::now() < deadline, "requests and events of a connection differ: {missing:?}");
+            assert!(Instant::now() < deadline, "events differ (peer, requests, events in log): {missing:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

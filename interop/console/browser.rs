@@ -35,7 +35,7 @@ fn people_use_the_console_with_a_browser() {
     server.cli(&["user", "add", "root@local"]);
     set_password(&server, "root@local");
     server.cli(&["role", "assign", "--path", "/", "--auth-id", "root@local", "Admin"]);
-    // Names that a user can choose, in every list.
+    // Users can choose comments and file names that contain HTML. Each list must show such a text as plain text.
     let evil = "<svg onload=\"document.title='owned'\">";
     server.cli(&["group", "add", "staff"]);
     server.cli(&["group", "member", "add", "staff", "bob@local"]);
@@ -55,7 +55,7 @@ fn people_use_the_console_with_a_browser() {
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pages/console");
     std::fs::create_dir_all(&pictures).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/console/in_chromium.js");
-    // An IP address has no passkeys.
+    // Passkeys work only with a host name, not with an IP address.
     let address = server.url("").replace("127.0.0.1", "localhost");
     let output = Command::new("node")
         .arg(script)

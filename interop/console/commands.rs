@@ -13,7 +13,7 @@ const PAGES: [&str; 18] = [
     "links",
     "account",
     "explain?who=alice%40local&right=read&datastore=main&path=%2F",
-    // The ACL of this file has to change.
+    // The ACL or the mode bits of this file refuse the right. So the page shows the command `acl get`.
     "explain?who=alice%40local&right=write&datastore=main&path=%2Fb.txt",
     "review/main/",
     "users",

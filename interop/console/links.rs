@@ -326,7 +326,7 @@ fn guests_upload_into_a_drop_box_and_learn_nothing() {
     let count = || std::fs::read_dir(&inside).unwrap().count();
     assert_eq!(count(), 3);
     let large = "x".repeat(1025);
-    // The answer has no figure of the datastore.
+    // The answer contains no numbers about the datastore, such as its free space.
     assert!(!put("large.txt", &large, &[]).text().contains("bytes"));
     assert_eq!(put("large.txt", &large, &[]).status, 507);
     assert_eq!(put("large.txt", &large, &["--header", "Transfer-Encoding: chunked"]).status, 507);

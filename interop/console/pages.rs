@@ -124,7 +124,7 @@ fn an_explanation_has_five_doors_and_needs_the_right_to_ask_about_others() {
         assert_eq!((status(&root), status(&alice), status(&eve)), (200, 403, 403), "{area}");
     }
     std::fs::write(server.data().join("datastores/main/=a,b"), "x").unwrap();
-    // A user who cannot log in does not end the review of everybody.
+    // If one user cannot log in, the review still works for the other users.
     server.cli(&["domain", "add", "shut"]);
     server.cli(&["user", "add", "carl@shut"]);
     server.cli(&["domain", "disable", "shut"]);

@@ -200,7 +200,7 @@ fn only_the_user_and_an_administrator_see_an_item() {
         kept.text()
     );
     assert_eq!(items(&alice.open(TRASH)).len(), 1);
-    // The folder of the item is gone, so the folder above it decides.
+    // The folder of the item is deleted, so the rights on the folder above it decide.
     std::fs::remove_dir(main_of(&server).join("project")).unwrap();
     server.cli(&[&["role", "remove"], &reader[..]].concat());
     server.cli(&[&["role", "assign"], &main[..]].concat());

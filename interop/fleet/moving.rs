@@ -72,7 +72,7 @@ fn the_edited_files_move_while_the_servers_run() {
     b.cli(&["fleet", "follow-files"]);
     until("it serves", b, || serves(b));
     until("the other one has noticed it", a, || !serves(a));
-    assert!(!upload.wait().unwrap().success(), "the upload through the earlier member has ended");
+    assert!(!upload.wait().unwrap().success(), "the upload through the earlier member must fail");
     assert!(!a.data().join("datastores/main/under-way").exists());
     // Both members accept requests for files, and the new member serves the files.
     std::fs::write(&file, "content").unwrap();
@@ -86,7 +86,7 @@ fn the_edited_files_move_while_the_servers_run() {
     let listed = b.cli_output(&["acl", "get", "main", "/"], "");
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     assert!(why(&run(&a.data(), &["acl", "get", "main", "/"], None)).contains("served by member `b`"));
-    // Only the files of the new member are followed. The older files do not restore deleted users (rule 11).
+    // Only the files of the new member are followed. The older files do not restore deleted users (rule 11 of docs/fleet-protocol.md).
     edit(b, "user: other@pbs\n\n");
     until("its edit is followed", b, || has(a, "other@pbs") && !has(a, "kept@pbs"));
     edit(a, "user: kept@pbs\n\nuser: ghost@pbs\n\n");
@@ -103,7 +103,7 @@ fn the_edited_files_move_while_the_servers_run() {
     assert!(std::fs::read_to_string(b.data().join("datastore.cfg")).unwrap().contains("comment moved"));
     // Member a takes over the edited files again. A server that followed its files earlier can follow them again.
     let again = b.cli(&["fleet", "follow-files"]);
-    assert_eq!(again[0]["before"], "b", "nothing to move");
+    assert_eq!(again[0]["before"], "b", "member b has the edited files already");
     copy_files(b, a);
     passes(&a.data(), &["fleet", "follow-files"]);
     until("it serves again", a, || serves(a));
@@ -115,6 +115,6 @@ fn the_edited_files_move_while_the_servers_run() {
     assert!(has(b, "last@pbs") && has(b, "other@pbs"), "{:?}", users(b));
     assert_eq!(curl(b, &login, "/dav/main/f", &[]).body, b"content");
     for server in [a, b] {
-        assert!(!server.log().contains("restart"), "nobody has to act: {}", server.log());
+        assert!(!server.log().contains("restart"), "no log line may ask for a restart: {}", server.log());
     }
 }

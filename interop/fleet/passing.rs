@@ -326,7 +326,7 @@ fn a_refused_upload_is_not_sent() {
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut said = [0; 256];
-    assert!(stream.read(&mut said).is_err(), "it is asked for the body too early");
+    assert!(stream.read(&mut said).is_err(), "the client is asked for the body too early");
     signal("CONT", home.pid());
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut hear = || {
@@ -474,7 +474,7 @@ fn a_member_that_serves_no_more_lets_nobody_wait() {
     // etcd forgets a server after about 5 s.
     assert_eq!(status(&fleet.members[1], &login, "/dav/main/big"), 503);
     assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
-    assert!(!download.wait().unwrap().success(), "its response was cut short");
+    assert!(!download.wait().unwrap().success(), "the download must end with an error");
     assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
     signal("CONT", fleet.members[0].pid());
     until("it serves again", &fleet.members[1], || status(&fleet.members[1], &login, "/dav/main/big") == 207);
@@ -482,7 +482,7 @@ fn a_member_that_serves_no_more_lets_nobody_wait() {
     assert_eq!(
         status(&fleet.members[1], &login, "/dav/main/big"),
         503,
-        "it is not known to have no listener"
+        "the stopped member has a listener, so the status is not 421"
     );
     fleet.members[0].start_again_with(&[("ENFILADE_FLEET__LISTEN", &addresses[0])]);
     until("the next process serves", &fleet.members[1], || {

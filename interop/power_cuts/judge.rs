@@ -103,7 +103,7 @@ impl Judge {
                 Event::Flushed(_) | Event::Sync { .. } | Event::SyncAll => judge.learn_stores(&disk, at + 1),
             }
         }
-        assert_eq!(in_place, std::collections::BTreeSet::new(), "written under their own names");
+        assert_eq!(in_place, std::collections::BTreeSet::new(), "files that were written in place");
         judge
     }
 
@@ -206,14 +206,14 @@ impl Judge {
                 let newest = between(versions, from, at).last().copied().flatten();
                 return Err(match (found, newest) {
                     (None, _) => format!("`{path}` is gone"),
-                    (Some(_), None) => format!("`{path}` is there, or is there by half"),
-                    (Some(_), Some(_)) => format!("`{path}` is an older one, or is there by half"),
+                    (Some(_), None) => format!("`{path}` exists, but must not exist or is incomplete"),
+                    (Some(_), Some(_)) => format!("`{path}` is older than acknowledged, or is incomplete"),
                 });
             }
         }
         for path in paths.keys().filter(|path| is_judged(path)) {
             if !self.paths.contains_key(path) {
-                return Err(format!("`{path}` never was there"));
+                return Err(format!("`{path}` exists, but the program never made it"));
             }
         }
         let Some(acknowledged) = acknowledged else { return Ok(()) };
@@ -236,12 +236,15 @@ impl Judge {
         let held = held.map_err(|why| format!("facts: {why}"))?;
         let oldest = between(&self.changes, acknowledged, at).next().copied().unwrap_or(0);
         if held.number < oldest {
-            return Err(format!("facts are of change {}, and {oldest} was acknowledged", held.number));
+            return Err(format!(
+                "the newest change is {}, but change {oldest} was acknowledged",
+                held.number
+            ));
         }
         match self.facts.get(&held.number) {
             Some(all) if *all == held.all => Ok(()),
             Some(_) => Err(format!("the facts are not those of change {}", held.number)),
-            None => Err(format!("change {} never was made", held.number)),
+            None => Err(format!("the facts contain change {}, which was never made", held.number)),
         }
     }
 }

@@ -138,7 +138,7 @@ fn whatever_a_power_cut_leaves_what_was_acknowledged_is_there_whole() {
         println!("{count} times: {what}\n    first: {first}");
     }
     assert!(found.is_empty(), "{} kinds of findings in {made} states", found.len());
-    println!("power-cuts: {made} states, the binary started on {started}: 0 lost, 0 half");
+    println!("power-cuts: {made} states, the binary started on {started}: 0 lost or incomplete changes");
 }
 
 /// The record must produce the files on the disk, except sockets and the content of `lock.mdb` and of the ledger. So the recorder missed no operation

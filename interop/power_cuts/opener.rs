@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Locks,
 }
 
-/// The content of a store: the number of the newest change or of the locks, and a digest of all records.
+/// The content of a store: a number, and a digest of all records. For facts, the number is the revision. For locks, it is the count of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) number: u64,
@@ -66,7 +66,7 @@ impl Opener {
         }
         let ended = self.child.wait().unwrap();
         *self = Opener::start();
-        Err(format!("it ends the process that opens it ({ended})"))
+        Err(format!("the process that opens the store ends ({ended})"))
     }
 }
 

@@ -109,7 +109,7 @@ impl Recorder {
     /// Takes the record. Fails if an operation could not be recorded.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut written = self.written.lock().unwrap();
-        assert_eq!(written.unknown, [] as [String; 0], "the recorder does not know these");
+        assert_eq!(written.unknown, [] as [String; 0], "operations that the recorder cannot record");
         written.look_at_maps();
         std::mem::take(&mut written.events)
     }

@@ -59,7 +59,7 @@ fn came(world: &World, listener: &Listener<'_>, at: usize, case: &Case) -> Strin
     said.push(match end {
         "open" => match to.write_all(probe.as_bytes()).ok().and_then(|()| from.next(false)) {
             Some(answer) if answer.status == listener.status => "open".to_owned(),
-            Some(answer) => format!("open, but {} to the next", answer.status),
+            Some(answer) => format!("open, but status {} for the next request", answer.status),
             None if from.is_over => "closed".to_owned(),
             None => "silent".to_owned(),
         },

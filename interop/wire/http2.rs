@@ -116,7 +116,7 @@ fn string_head(length: usize, flag: u8) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a text by the Huffman code. Only the characters of a request with a fragment are supported (RFC 7541, appendix B).
+/// Encodes a text by the Huffman code (RFC 7541, appendix B). Only the characters that the cases need are supported.
 fn huffman(text: &[u8]) -> Vec<u8> {
     let mut bits = String::new();
     for byte in text {

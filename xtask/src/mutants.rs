@@ -81,7 +81,8 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{}\nmutants: {} of them; write a test, or a reason in xtask/mutants.toml",
+        "{}\nmutants: {} problems; for a survivor, write a test, or a reason in xtask/mutants.toml; \
+         remove a reason that is not needed",
         wrong.join("\n"),
         wrong.len()
     ))

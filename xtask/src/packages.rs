@@ -63,7 +63,10 @@ pub(crate) fn install(packages: &[(&'static str, &str)]) -> Result<(), String> {
     // Programs of servers are often only in the path of root.
     let path = [path.as_os_str(), OsStr::new("/usr/sbin")].join(OsStr::new(":"));
     let missing = missing(packages, &path);
-    println!("==> packages: {}", if missing.is_empty() { "all there".to_owned() } else { missing.join(" ") });
+    println!(
+        "==> missing packages: {}",
+        if missing.is_empty() { "none".to_owned() } else { missing.join(" ") }
+    );
     if missing.is_empty() {
         return Ok(());
     }

@@ -65,7 +65,7 @@ fn every_rule_is_asked() {
         // names
         "crates/facts/src/util.rs:0: `util`",
         "crates/facts/src/lib.rs:2: `mod cache`",
-        "crates/facts/src/lib.rs:1: a crate begins",
+        "crates/facts/src/lib.rs:1: a crate must begin",
         // words
         &format!("crates/facts/src/words.rs:1: `{later}`"),
         &format!("crates/facts/src/words.rs:2: `{place}`"),
@@ -77,7 +77,7 @@ fn every_rule_is_asked() {
         "crates/door-1-tls:0: there is no src/ask.rs",
         "crates/door-1-tls:0: `TlsPermit` is made in 0 places",
         "crates/door-1-tls/README.md:0: there is no such page",
-        "crates/door-1-tls/src/permit.rs:2: a permit's fields are private",
+        "crates/door-1-tls/src/permit.rs:2: a permit's fields must be private",
         "crates/door-2-identity/src/permit.rs:1: `Default`",
         "crates/door-3-datastore/src/other.rs:1: `DatastorePermit` is made here",
         "crates/door-5-content/README.md:0: 13 lines",

@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Parsed, Failure> {
             let (key, value) = line.trim().split_once(char::is_whitespace).ok_or("syntax error")?;
             let value = value.trim();
             if !fits(key, value) || properties.contains_key(key) {
-                return Err("a property does not fit".into());
+                return Err("a property is not valid or occurs twice".into());
             }
             properties.insert(key.to_owned(), Value::String(value.to_owned()));
         } else {

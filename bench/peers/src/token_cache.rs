@@ -114,8 +114,8 @@ impl TokenCache {
         Ok(matches)
     }
 
-    /// Brings the cache up to date with other processes and with the file. Returns whether its secrets may be used. They may not if another thread
-    /// has the lock, at the first check of the file, and if the file has changed.
+    /// Brings the cache up to date with other processes and with the file. Returns whether the secrets in the cache may be used. They may not be used
+    /// in three cases: another thread has the lock, the file is checked for the first time, or the file has changed.
     fn refresh(&self) -> bool {
         let Some(mut inner) = self.inner.try_write() else { return false };
         inner.follow(generation());

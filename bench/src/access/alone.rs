@@ -82,7 +82,7 @@ struct Listed {
     shown: Samples,
     /// The CPU of a listing by a user who sees all entries.
     whole: Samples,
-    /// The CPU of a loop without a server that reads the names of the directory and calls one statx for each.
+    /// The CPU of a loop in the benchmark itself, without a server. The loop reads the names of the directory, and calls one statx for each.
     bare: Samples,
 }
 

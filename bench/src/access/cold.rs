@@ -40,7 +40,7 @@ impl Costs {
 struct Cold {
     ours: Costs,
     theirs: Costs,
-    /// A loop without a server that reads the names, and the state and the ACL of each entry.
+    /// The costs of a loop in the benchmark itself, without a server. The loop reads the names, and the state and the ACL of each entry.
     bare: Costs,
     /// The bytes that the loop read from the disk, in MiB: they show that the caches were dropped.
     read: Samples,

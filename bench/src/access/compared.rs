@@ -132,7 +132,7 @@ impl Bench<'_> {
             };
             let shown = said.lines().filter(is_one).count();
             if shown as u64 != trees::SEEN {
-                return Err(format!("Samba shows {shown} of {tree}").into());
+                return Err(format!("Samba shows an unexpected number of entries: {shown} of {tree}").into());
             }
             match groups {
                 4 => theirs_of_few = theirs,
@@ -177,7 +177,7 @@ impl Bench<'_> {
             for _ in 0..=trees::SEEN {
                 match client.get(SMALLEST)? {
                     200 => {}
-                    status => return Err(format!("the smallest answer has status {status}").into()),
+                    status => return Err(format!("`/.well-known/enfilade` is answered with {status}").into()),
                 }
             }
             samples.push((server.cpu_nanos()? - before) / 1e6);

@@ -70,7 +70,7 @@ fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
         let seen = judge();
         samples.push(began.elapsed().as_nanos() as f64 / entries as f64);
         if seen != expected {
-            return Err(format!("{seen} of {entries} may be seen, and not {expected}").into());
+            return Err(format!("{seen} of {entries} entries may be seen, and not {expected}").into());
         }
     }
     Ok(samples)
@@ -164,7 +164,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<Estimate, Failu
 fn each_of((spent, seen): (Duration, usize)) -> Result<f64, Failure> {
     match seen == trees::SEEN as usize {
         true => Ok(spent.as_nanos() as f64 / ENTRIES as f64),
-        false => Err(format!("{seen} may be seen").into()),
+        false => Err(format!("{seen} entries may be seen, and not the expected number").into()),
     }
 }
 

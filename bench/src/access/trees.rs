@@ -97,7 +97,7 @@ fn open() -> Result<Vec<u8>, Failure> {
 /// The directory that contains the trees with these ACLs. Makes missing trees.
 pub(super) fn directory(acls: Acls, trees: &[&str]) -> Result<PathBuf, Failure> {
     let program = std::env::current_exe()?;
-    let base = program.parent().and_then(Path::parent).ok_or("no place for files")?;
+    let base = program.parent().and_then(Path::parent).ok_or("the program is in the root directory")?;
     let base = base.join("bench-trees").join(acls.name());
     std::fs::create_dir_all(&base)?;
     for tree in trees {

@@ -27,7 +27,7 @@ impl<'c> Restarts<'c> {
         let index = case.scratch.path().join("index");
         let written = LeafIndex::write(&index, case.directory, &MemoSeed([9; 16]), certificates)?;
         if written != case.count {
-            return Err(format!("{written} of {} are known for sure", case.count).into());
+            return Err(format!("the index has {written} of {} certificates", case.count).into());
         }
         Ok(Restarts { case, index, checked: Samples::default() })
     }
@@ -73,13 +73,13 @@ impl<'c> Restarts<'c> {
         let shelf = files_of(self.case.directory)?;
         let began = now();
         let known =
-            LeafIndex::read(&self.index, self.case.directory, how).ok_or("the index is not believed")?;
+            LeafIndex::read(&self.index, self.case.directory, how).ok_or("the index was not accepted")?;
         let looked = shelf.look(Rules::default(), Some(&known), crate::clock::nanos())?;
         is_answered(&looked.certificates, self.case)?;
         let millis = began.elapsed().as_secs_f64() * 1e3;
         match looked.read {
             0 => Ok(millis),
-            read => Err(format!("{read} files were read").into()),
+            read => Err(format!("the restart read {read} files in spite of the index").into()),
         }
     }
 }

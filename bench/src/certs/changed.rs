@@ -119,7 +119,7 @@ impl Turns<'_> {
             // certificate.
             pause(COUNTED);
             if renewal.is_served(self.server)? {
-                return Err(format!("`{}` was renewed before", renewal.name).into());
+                return Err(format!("`{}` has the new certificate before its renewal", renewal.name).into());
             }
             match of {
                 0 => self.time.push(renewal.time(self.way, self.server)?),

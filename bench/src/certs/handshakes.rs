@@ -164,7 +164,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
                     resumed += usize::from(shake(address, &config, &name)?);
                 }
                 if resumes && resumed * 10 < EACH * 9 {
-                    return Err(format!("{resumed} of {EACH} handshakes were resumed").into());
+                    return Err(format!("only {resumed} of {EACH} handshakes were resumed").into());
                 }
                 Ok((cpu(process)? - before) / EACH as f64 / 1e3)
             };

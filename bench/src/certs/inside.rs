@@ -40,7 +40,7 @@ fn look(shelf: &CertificateFiles, case: &Case<'_>) -> Result<(f64, Certificates)
     let looked = shelf.look(Rules::default(), None, crate::clock::nanos())?;
     is_answered(&looked.certificates, case)?;
     if !looked.bad.is_empty() {
-        return Err(format!("{} are bad", looked.bad.len()).into());
+        return Err(format!("{} files are bad", looked.bad.len()).into());
     }
     Ok((began.elapsed().as_secs_f64() * 1e3, looked.certificates))
 }
@@ -52,7 +52,7 @@ fn verify(shelf: &CertificateFiles, certificates: &Certificates) -> Result<f64, 
     let verified = shelf.verify(certificates, cores, &AtomicUsize::new(0));
     let verifying = began.elapsed().as_secs_f64() * 1e3;
     if !verified.bad.is_empty() || !verified.changed.is_empty() {
-        return Err(format!("{} are bad, {} changed", verified.bad.len(), verified.changed.len()).into());
+        return Err(format!("{} bad files, {} changed", verified.bad.len(), verified.changed.len()).into());
     }
     Ok(verifying)
 }
@@ -63,7 +63,7 @@ pub(super) fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
     Ok(CertificateFiles::new(place, Digest::new(&MemoSeed([9; 16])), terms))
 }
 
-/// Checks that the last name gets its certificate.
+/// Checks that the last name gets its certificate, and that no certificate is missing.
 pub(super) fn is_answered(certificates: &Certificates, case: &Case<'_>) -> Result<(), Failure> {
     let last = make::names_of(case.count - 1).pop().ok_or("no name")?;
     let permit = enfilade_tls::open(certificates, &Ask::new(Some(&last)))?;

@@ -54,7 +54,7 @@ pub(crate) fn directory(count: usize) -> Result<PathBuf, Failure> {
     let base = std::env::current_exe()?
         .parent()
         .and_then(Path::parent)
-        .ok_or("no place for files")?
+        .ok_or("the program is in the root directory")?
         .join("bench-certs");
     let (directory, done) = (base.join(count.to_string()), base.join(format!("{count}.done")));
     if done.exists() {

@@ -79,7 +79,7 @@ fn are_alike(ours: &Running, theirs: &Running, names: &[String]) -> Result<(), F
         let [own, other] = [ours, theirs].map(|server| shaken(server.address, &config, name));
         let (own, other) = (own?, other?);
         if own.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
-            return Err(format!("`{name}` is answered with {:?}", own.protocol_version()).into());
+            return Err(format!("`{name}` gets protocol {:?}, not TLS 1.3", own.protocol_version()).into());
         }
         let is_alike = own.peer_certificates() == other.peer_certificates()
             && own.protocol_version() == other.protocol_version()
@@ -87,9 +87,10 @@ fn are_alike(ours: &Running, theirs: &Running, names: &[String]) -> Result<(), F
             && own.negotiated_key_exchange_group().map(|group| group.name())
                 == other.negotiated_key_exchange_group().map(|group| group.name());
         if !is_alike {
-            return Err(
-                format!("`{name}` gets another certificate, protocol or cipher suite from HAProxy").into()
-            );
+            return Err(format!(
+                "`{name}` gets another certificate, protocol, cipher suite or key exchange from HAProxy"
+            )
+            .into());
         }
     }
     Ok(())
@@ -150,7 +151,7 @@ impl<'s> Turns<'s> {
         let server = (self.server.cpu_millis()? - server) / 1e3;
         let is_expected = if self.resumes { resumed * 100 >= self.each * 99 } else { resumed == 0 };
         if !is_expected {
-            return Err(format!("{resumed} of {} handshakes were resumed", self.each).into());
+            return Err(format!("unexpected number of resumed handshakes: {resumed} of {}", self.each).into());
         }
         let each = self.each as f64;
         self.cpu.push(server / each * 1e6);

@@ -116,7 +116,7 @@ pub(super) fn run(
             };
         }
         rounds += 1;
-        eprintln!("{} of {} cold names were asked", asked().min(count - WARM), count - WARM);
+        eprintln!("{} of {} new names were used", asked().min(count - WARM), count - WARM);
     }
     let asked = [(warm_asked.into_inner(), "warm"), (next.into_inner() - WARM, "cold")];
     tell(report, count, rounds, asked, [&warm, &sprayed]);

@@ -73,7 +73,7 @@ impl Http2 {
         match ends.then(|| std::mem::take(&mut self.came)) {
             None => Ok(false),
             Some(came) if came == self.bytes => Ok(true),
-            Some(came) => Err(format!("a response of {came} bytes")),
+            Some(came) => Err(format!("a response has {came} bytes, and not the length of the file")),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn latencies(lines: &mut [Line], every: Duration, count: u64) -> Resu
             }
         }
         if plan.is_over(PATIENCE) {
-            return Err(format!("{} of {count} requests got a response", samples.len()).into());
+            return Err(format!("only {} of {count} requests got a response", samples.len()).into());
         }
     }
     Ok(samples)
@@ -62,7 +62,7 @@ pub(super) fn one_after_the_other(lines: &mut [Line], count: u64) -> Result<(), 
     while (samples.len() as u64) < count {
         retry_on_intr(|| epoll::wait(&poll, spare_capacity(&mut events), Some(&patience)))?;
         if events.is_empty() {
-            return Err(format!("{} of {count} requests got a response", samples.len()).into());
+            return Err(format!("only {} of {count} requests got a response", samples.len()).into());
         }
         for event in events.drain(..) {
             let data = event.data;

@@ -209,7 +209,7 @@ impl Judge {
         // The program opens its HTTP port a moment before its other port.
         pause(Duration::from_secs(1));
         let text = |value: &Value, field: &str| -> Result<String, Failure> {
-            Ok(value[field].as_str().ok_or_else(|| format!("no {field}: {value}"))?.to_owned())
+            Ok(value[field].as_str().ok_or_else(|| format!("OpenFGA gave no {field}: {value}"))?.to_owned())
         };
         let store = text(&json_of(&post(address, "/stores", json, r#"{"name":"bench"}"#)?)?, "id")?;
         let at = |call: &str| format!("/stores/{store}/{call}");
@@ -325,7 +325,7 @@ fn nginx(
         added.push(asked - plain);
         added_by_theirs.push(other - plain);
         eprintln!(
-            "nginx, round {round} of {rounds}: {plain:.1} µs, {asked:.1} µs with Enfilade, {other:.1} µs with oauth2-proxy"
+            "nginx, round {round} of {rounds}: {plain:.1} µs alone, {asked:.1} µs with Enfilade, {other:.1} µs with oauth2-proxy"
         );
     }
     let count = requests as u64;

@@ -102,7 +102,7 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
     report.once("memory of its own for it", n, number("bytes")? / f64::from(1 << 20), "MiB");
     let house = cloud.house(1, 1)?;
     if house.revocations().map_err(|_| "the revocations cannot be counted")? != n {
-        return Err("the index of this process has another number".into());
+        return Err("the index of this process has another number of revocations".into());
     }
 
     let credentials: Vec<Credential> =

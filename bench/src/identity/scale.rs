@@ -140,9 +140,9 @@ fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
         if let Some(mut out) = running.0.stdout.take() {
             std::io::Read::read_to_string(&mut out, &mut told)?;
         }
-        let bytes: f64 = told.trim().parse().map_err(|_| format!("curl said `{told}`"))?;
+        let bytes: f64 = told.trim().parse().map_err(|_| format!("curl printed no size, but `{told}`"))?;
         if bytes < count as f64 * 50.0 {
-            return Err(format!("{what}: {bytes} bytes are too few for {count}").into());
+            return Err(format!("{what}: {bytes} bytes are too few for {count} records").into());
         }
         let grown = grown as f64 / f64::from(1 << 20);
         report.once(what, count, began.elapsed().as_secs_f64(), "s");
@@ -203,7 +203,7 @@ fn remove(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
     while is_left()? {
         busy.extend(&others()?);
         if began.elapsed() > Duration::from_secs(600) {
-            return Err("what was removed is still there after ten minutes".into());
+            return Err("records of the removed domain are still there after ten minutes".into());
         }
     }
     report.once("a domain is removed: until the answer", leaving, answered, "ms");

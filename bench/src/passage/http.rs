@@ -105,7 +105,7 @@ fn pairs(
         };
         without.push(open);
         with.push(guarded);
-        eprintln!("{by}, pair {} of {PAIRS}: {open:.2} µs, {guarded:.2} µs", pair + 1);
+        eprintln!("{by}, pair {} of {PAIRS}: {open:.2} µs, with doors {guarded:.2} µs", pair + 1);
     }
     let of = |path: &str| format!("over TLS with {by}, {path}, server CPU");
     let without_doors = report.middle(&of("/.well-known/enfilade"), tokens, &without, "µs");

@@ -1,4 +1,5 @@
-//! Two threads each verify a token, while another token is created or deleted ten times a second. The original was measured with the same workload.
+//! Two threads each verify a token, while another token is created or deleted ten times a second. Enfilade is compared with the rebuilt token cache
+//! of Proxmox Backup Server. The original Proxmox Backup Server was measured with the same workload.
 
 use super::contention::{all_at_once, cache_of, change};
 use crate::Failure;
@@ -37,7 +38,7 @@ struct Contender<'c> {
 /// The samples of the turns of a server.
 #[derive(Default)]
 struct Sums {
-    /// The time of a turn, divided by its verifications, in microseconds.
+    /// The time of a turn divided by the number of its verifications, in microseconds.
     each: Samples,
     cpu: Samples,
     hashes: f64,
@@ -180,7 +181,7 @@ fn planned(contender: &Contender<'_>) -> Result<Samples, Failure> {
     std::thread::scope(|scope| {
         let all = scope.spawn(move || latencies(PLANNED, count, vec![0, 1], right));
         let all_made = changes(contender);
-        let all = all.join().map_err(|_| "a client ended")??;
+        let all = all.join().map_err(|_| "a client panicked")??;
         if all_made { Ok(all) } else { Err("a change failed".into()) }
     })
 }

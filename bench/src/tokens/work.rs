@@ -20,7 +20,8 @@ const BEFORE: [(&str, f64); 3] =
 /// The length of `token.shadow` with 100 tokens in the measurement of the original: 11.4 kB. Each verification reads and parses all of it.
 const BYTES: f64 = 11_400.0;
 /// The system calls on `token.shadow` of a verification before 4.1.6. The original reads the file by `std::fs::read`
-/// (`pbs-config/src/token_shadow.rs`, `proxmox-sys/src/fs/file.rs`): open, state, two reads, of which the second finds the end, and close.
+/// (`pbs-config/src/token_shadow.rs`, `proxmox-sys/src/fs/file.rs`): open, stat, two reads (the second read finds the end of the
+/// file), and close.
 const FILE_CALLS: f64 = 5.0;
 /// The number of verifications of a case.
 const TIMES: u64 = 10;

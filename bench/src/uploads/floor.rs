@@ -30,7 +30,7 @@ pub(super) fn make(directory: &Path, files: usize, threads: usize, syncs: bool) 
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
         running
             .into_iter()
-            .try_for_each(|one| -> Result<(), Failure> { Ok(one.join().map_err(|_| "a thread ended")??) })
+            .try_for_each(|one| -> Result<(), Failure> { Ok(one.join().map_err(|_| "a thread panicked")??) })
     })?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu = (cpu_nanos(std::process::id())? - before) / files as f64 / 1e3;

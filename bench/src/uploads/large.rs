@@ -76,7 +76,7 @@ impl Bench<'_> {
         }
         let seconds = began.elapsed().as_secs_f64();
         if std::fs::metadata(&arrived)?.len() != self.size.large {
-            return Err(format!("{}: what was put is not as large as it was", peer.name).into());
+            return Err(format!("{}: the uploaded file has another size than its source", peer.name).into());
         }
         std::fs::remove_file(arrived)?;
         Ok(Spent { seconds, cpu })

@@ -82,8 +82,8 @@ impl Cost {
     }
 }
 
-/// Compares Enfilade with a server that does all of its other work while it waits for syncs. The time of such a server is the longer of two times:
-/// the time of Apache, and the time of the loop with syncs.
+/// Compares Enfilade with an imagined server that makes the same syncs, and does all of its other work while it waits for them. The time of this
+/// server is the longer of two measured times: the time of Apache, and the time of the loop with syncs.
 fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
     let apache = all.iter().find(|series| series.name == APACHE);
     let (Some(ours), Some(apache)) = (all.first(), apache) else { return };

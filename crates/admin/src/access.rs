@@ -393,7 +393,7 @@ fn full_name(ugid: &Ugid) -> String {
     }
 }
 
-/// The name of a user or group in the form of role assignments; `None` if the user or group does not exist.
+/// The name of a user or group in the form in which role assignments name it; `None` if the user or group does not exist.
 fn ugid_of(view: &View<'_>, grantee: &Grantee) -> Result<Option<Ugid>, Error> {
     let id = match grantee {
         Grantee::User(id) => return Ok(userid_of(view, id)?.map(|user| Ugid::Authid(user.into()))),

@@ -106,8 +106,8 @@ pub struct Looked {
     pub read: usize,
 }
 
-/// A duration in nanoseconds. If a file changed less than this time ago, it may change again without a change of its identity, because file systems
-/// store coarse time stamps.
+/// A duration in nanoseconds. If a file changed less than this time ago, it may change again without a change of its [`Identity`] (its inode number,
+/// size and times), because file systems store coarse time stamps.
 const RACY_NANOS: u64 = 50_000_000;
 const NANOS: u64 = 1_000_000_000;
 

@@ -114,8 +114,8 @@ pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
     })
 }
 
-/// Creates keys if no session was ever issued with these facts. If a session was issued, its key may be lost, so no new keys are created. Returns
-/// whether keys were created.
+/// Creates keys if no session was ever issued with these facts. If a session was issued, keys existed before. Then no new keys are created, because
+/// they would end all sessions except those of browsers, and the operator can possibly restore the old keys. Returns whether keys were created.
 ///
 /// # Errors
 /// When the facts cannot be read, or a key cannot be created.

@@ -63,8 +63,8 @@ pub fn unlock(
     Ok(ended)
 }
 
-/// Ends every lock of these users, and returns the number of these locks. The caller must record the revocation in the change log before it calls
-/// this function.
+/// Ends every lock of these users, and returns the number of these locks. This function adds no entry to the change log. So the caller must first
+/// commit a change that revokes the access of these users.
 ///
 /// # Errors
 /// When the locks cannot be read or written.

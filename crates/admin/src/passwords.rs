@@ -6,7 +6,8 @@ use enfilade_facts::tables::{Password, Profile};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
 
-/// The maximum of [`PasswordRules::unlike_last`]. When a user chooses a new password, a slow hash is computed for each earlier password.
+/// The maximum of [`PasswordRules::unlike_last`]. The maximum is low, because the check of a new password computes a slow hash for each earlier
+/// password.
 pub const PASSWORDS_KEPT_MAX: usize = 24;
 
 /// The configured rules: the rules of Keystone's `[security_compliance]`, and minimums for the length and for the kinds of characters.
@@ -103,7 +104,7 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // The new password is one of the passwords that `unlike_last` counts.
+        // `unlike_last` also counts the new password, so one fewer hash of earlier passwords is stored.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);

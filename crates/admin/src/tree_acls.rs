@@ -149,7 +149,7 @@ fn put(
 }
 
 /// Calls `each` with the ACL of the path and of every object below it, in SDDL, or with an error if an ACL is unreadable. Objects without an ACL are
-/// left out. Links and other entries that are never served, and entries with too long paths, are left out, too.
+/// left out. Symbolic links and other entries that are never served, and entries with too long paths, are left out, too.
 ///
 /// # Errors
 /// When the path does not exist, or a directory cannot be read.

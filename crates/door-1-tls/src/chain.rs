@@ -17,7 +17,7 @@ pub(crate) fn in_order<'c>(
     let mut rest: Vec<&(CertificateDer<'static>, String)> = certificates.iter().collect();
     let first = rest.remove(leaf);
     let mut chain = vec![&first.0];
-    // It is possible that two of the files contain the same certificate, so all copies of the last certificate are removed.
+    // It is possible that two of the files contain the same certificate, so all copies of the last certificate are removed from `rest`.
     while let Some(last) = chain.last().copied() {
         rest.retain(|(der, _)| der != last);
         let issuer =

@@ -137,8 +137,8 @@ mod tests {
         assert_eq!(found, expected, "{name:?} {takes}");
     }
 
-    /// The second column contains what the client accepts: "e" means ECDSA, and "r" means RSA. The third column contains the choice of HAProxy 2.6
-    /// and 3.5, found with `openssl s_client`. The fourth column contains the choice under [`Match::ExactFirst`].
+    /// In the table of requests, the second column contains what the client accepts: "e" means ECDSA, and "r" means RSA. The third column contains
+    /// the choice of HAProxy 2.6 and 3.5, found with `openssl s_client`. The fourth column contains the choice under [`Match::ExactFirst`].
     #[test]
     fn the_choice_of_haproxy_and_ours() {
         use Algorithm::{Ecdsa, Rsa};

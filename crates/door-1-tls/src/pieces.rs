@@ -213,7 +213,7 @@ impl Pieces {
             }
         };
         let (chain, unused) = in_order(&certificates, leaf);
-        let (der, file) = certificates.get(leaf).ok_or("the certificate is gone")?;
+        let (der, file) = certificates.get(leaf).ok_or("the leaf certificate cannot be found")?;
         let says = Leaf::of_der(der).map_err(|why| format!("`{file}`: {why}"))?;
         let mut warnings: Vec<String> = other
             .iter()

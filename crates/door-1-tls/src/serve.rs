@@ -12,8 +12,9 @@ fn has(names: &[String], name: &str) -> bool {
 }
 
 impl Ready {
-    /// The TLS configuration for the rest of the handshake. The certificate must contain the server name in the permit. This function checks the
-    /// name, because the certificate file may have changed after its names were read.
+    /// The TLS configuration for the rest of the handshake. The certificate must contain the server name of the permit, unless the file is the
+    /// default certificate or a crt-list lists the names of the file. This function checks the name, because the file may have changed after its
+    /// names were read.
     ///
     /// # Errors
     /// [`Refusal::Unusable`], if the file cannot be served, or its certificate no longer contains the name.

@@ -14,13 +14,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub struct Context<'a> {
     /// The key of the fast hash of generated secrets.
     pub hash_key: &'a HashKey,
-    /// The keys of tokens, the index of revocations, and the nonces of OAuth requests.
+    /// The Fernet keys, the index of revocations, and the nonces of OAuth requests.
     pub sessions: &'a SessionState,
     /// The memos of the door.
     pub memo: &'a IdentityMemo,
 }
 
-/// The keys of tokens (as they were when they were last read), the index of revocations, and the nonces of OAuth requests.
+/// The Fernet keys (as they were when they were last read), the index of revocations, and the nonces of OAuth requests.
 pub struct SessionState {
     ring: RwLock<Option<Arc<Ring>>>,
     /// The generation of the ring; 0 when there is no ring. If the verdict on a session is cached, only the generation is read, without the lock of

@@ -32,7 +32,7 @@ pub struct KeyRing {
     keys: Vec<Key>,
     /// The ring with the keys of receipts. `None` if this ring itself contains the keys of receipts.
     receipts: Option<Box<KeyRing>>,
-    /// The keys of assertions, in the order of the keys of tokens. Empty in the ring of receipts.
+    /// The keys of assertions, in the order of `keys`, from which they are derived. Empty in the ring of receipts.
     assertions: Vec<AssertionKey>,
 }
 

@@ -1,8 +1,8 @@
 //! Generated secrets. They cannot be guessed, so a fast keyed hash is enough. Because this hash is fast, the server need not compute slow hashes for
 //! these secrets when its memo is empty after a restart.
 //!
-//! Their form is `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a scanner recognises a leaked
-//! secret.
+//! The secrets of this server have the form `enf_<27 base62 characters: 160 random bits>_<6 base62 characters: CRC-32 of the rest>`, so that a
+//! scanner recognises a leaked secret.
 
 use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::vocabulary::CredentialId;

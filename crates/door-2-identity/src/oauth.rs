@@ -38,13 +38,13 @@ pub struct OAuthAsk {
 pub enum OAuthToken {
     /// No token: the consumer asks for a request token.
     None,
-    /// A request token, to be exchanged for an access token, and the verifier that the user passed to the consumer.
+    /// A request token, to be exchanged for an access token, and the code `oauth_verifier` that the user passed to the consumer.
     Request(RequestTokenId, Verifier),
     /// An access token.
     Access(AccessTokenId),
 }
 
-/// A verifier as the consumer sent it. It is a secret.
+/// The code `oauth_verifier`, as the consumer sent it. It is a secret.
 pub struct Verifier(pub String);
 
 impl std::fmt::Debug for Verifier {
@@ -67,15 +67,15 @@ impl OAuthProof {
         self.consumer
     }
 
-    /// The request token with which the request was signed, if any, and its approval. The consumer has proven that it knows the verifier of this
-    /// approval.
+    /// The request token with which the request was signed, if any, and its approval. The consumer has proven that it knows the code
+    /// `oauth_verifier` of this approval.
     pub fn request_token(&self) -> Option<(RequestTokenId, &Approval)> {
         self.request.as_ref().map(|(id, approval)| (*id, approval))
     }
 }
 
 const UNKNOWN: Refusal = Refusal::NotProven(
-    "the signature or the verifier is wrong, or there is no such consumer or token, or the token is expired or not approved",
+    "the signature or the `oauth_verifier` is wrong, or there is no such consumer or token, or the token is expired or not approved",
 );
 
 /// Checks that the consumer signed the request, and that the request is new.

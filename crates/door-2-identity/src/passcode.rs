@@ -193,7 +193,7 @@ pub struct PasskeyAsk {
     pub challenge: [u8; 32],
     /// The origin of the page.
     pub origin: String,
-    /// Until when the receipt from which the challenge was computed is valid, in seconds since the epoch.
+    /// The challenge was computed from a receipt. This is the time at which the receipt expires, in seconds since the epoch.
     pub until: i64,
 }
 

@@ -1,7 +1,7 @@
 //! Passkeys (Web Authentication, level 2): the data that a browser sends about a passkey, and the checks of these data.
 //!
 //! At sign-in, a user who entered the password can use a passkey in place of a code. The browser binds each answer of an authenticator to a challenge
-//! and to the origin of the page, so this server does not accept an answer that was made for a page of another site. The server does not ask for an
+//! and to the origin of the page. So this server does not accept an answer that was made for a page of another site. The server does not ask for an
 //! attestation, because it accepts every kind of authenticator.
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -78,7 +78,7 @@ pub struct Assertion {
     pub signature: Vec<u8>,
 }
 
-/// The challenge that is computed from a secret. At sign-in, the secret is the receipt for the password. For a new passkey, the secret is the form
+/// The challenge that is computed from a secret. At sign-in, the secret is the receipt for the password. For a new passkey, the secret is the CSRF
 /// token of the session. So the server need not store a challenge while it waits for the answer.
 pub fn passkey_challenge(secret: &[u8]) -> [u8; 32] {
     sha256(&[b"challenge for a passkey:", secret].concat())

@@ -41,7 +41,8 @@ pub enum Refusal {
     /// No use of the link is left.
     #[error("the link `{0}` has no uses left")]
     LinkUsedUp(Authid),
-    /// The link has a password, and the guest presented neither the password nor a valid pass.
+    /// The link has a password, and the guest presented neither the password nor a valid pass. A pass proves that the guest entered the password
+    /// before (`link.rs`).
     #[error("the link `{0}` needs its password")]
     LinkPassword(Authid),
     /// The request has a malformed credential, or more than one credential.
@@ -124,8 +125,8 @@ pub enum Refusal {
         /// The revocation.
         by: &'static str,
     },
-    /// No session can be issued, because the clock is behind. The new session would expire so early that its marks may already be deleted, so it
-    /// would count as expired.
+    /// No session can be issued, because the clock is behind. The new session would expire so early that the marks of sessions with this expiry time
+    /// may already be deleted. So the new session would count as expired.
     #[error(
         "the clock of this server is at least {seconds} s behind, so the server issues no sessions. By this clock, a new session would get an early expiry time, and the server may already have deleted the revocations of sessions with such expiry times. Set the clock, then log in again"
     )]

@@ -15,7 +15,7 @@ pub type SecretBytes = Zeroizing<Vec<u8>>;
 
 const NONCE_BYTES: usize = 12;
 
-/// The data were encrypted with another key, for another purpose or under another name, or were changed.
+/// The data were encrypted with another key, for another purpose or with another text `of`, or were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the data were not encrypted with the key of this server or fleet, or were changed")]
 pub struct NotSealed;

@@ -144,7 +144,8 @@ const REMEMBERED_LONGER: i64 = 120;
 
 impl CodeUse {
     /// The record after this use; `None` if the code was used before. For a passkey, `None` if the challenge was answered before, the counter of the
-    /// authenticator did not grow, the record has no space for another challenge, or the record does not contain the passkey.
+    /// authenticator did not grow, the record has no space for another challenge, or the record does not contain the passkey. A counter that is 0 in
+    /// the record and in the answer is accepted, because some authenticators do not count.
     #[must_use]
     pub fn after(&self, row: &SecondFactor) -> Option<SecondFactor> {
         match self {

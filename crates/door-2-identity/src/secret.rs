@@ -154,7 +154,7 @@ fn known_match(
     let key = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
     let is_password = ask.authid.token.is_none();
     let until = match memo.matched_at(key) {
-        // A password could be guessed from its fast digest, so the digest does not stay in memory for long.
+        // A match of a password is used only for a limited time. After this time, the slow hash is computed again.
         Some(at) if is_password => Some(at.saturating_add(PASSWORD_MEMO_MILLIS)),
         Some(_) => Some(u64::MAX),
         None => None,

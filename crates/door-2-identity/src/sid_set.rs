@@ -104,7 +104,7 @@ mod tests {
             };
             let asked = 10_000;
             let sum: usize = (0..asked).map(|n| looked(&Sid::of_store([9, 9, 9], n))).sum();
-            assert!(sum <= asked as usize * 3, "{sum} for {asked} in {count}");
+            assert!(sum <= asked as usize * 3, "{sum} slots read for {asked} SIDs in a set of {count}");
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
             one.mark() & TAG == other.mark() & TAG && one.mark() % 4 == other.mark() % 4
         };
         let alike: Vec<_> = sids.windows(2).filter(|pair| is_alike(&pair[0], &pair[1])).collect();
-        assert!(!alike.is_empty(), "the test needs such a pair");
+        assert!(!alike.is_empty(), "the test needs two SIDs with the same tag and the same first slot");
         for pair in alike {
             let set = SidSet::new(vec![pair[0]]);
             assert!(set.has(&pair[0]) && !set.has(&pair[1]), "{pair:?}");

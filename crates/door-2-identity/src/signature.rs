@@ -1,6 +1,6 @@
 //! Requests to other services that were signed with an EC2 key. The service asks about the signature and gets a session of the key's user for the
-//! key's project. A request to this server cannot be signed with an EC2 key. Only a service that has the permission can ask this server about a
-//! signature.
+//! key's project. A request to this server cannot be signed with an EC2 key. Only a session with the role `service` or `admin` can ask this server
+//! about a signature.
 
 use crate::fernet::payload::{Audit, AuditId};
 use crate::judge::judge_claim;

@@ -609,8 +609,8 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// Here the operation judges the datastore before the ledger counts it. So the operation can miss the change, and the ledger does not show
-        /// it. This test shows that the test above can fail.
+        /// Here the operation judges the datastore before the ledger counts the operation. So the operation can miss the change, while the ledger
+        /// does not show the operation. This test shows that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {

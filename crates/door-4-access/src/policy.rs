@@ -213,7 +213,7 @@ pub static POLICY: &[Rule] = &[
     reads("get_domain_config", READS),
     reads("get_domain_config_default", READS),
     reads("get_security_compliance_domain_config", &[Who::Anybody]).in_domain(),
-    // The configuration of a domain decides from which directory its users come. So a change of the configuration counts as a change of accounts.
+    // The configuration of a domain names the LDAP directory that the domain's users come from. So a change of it counts as a change of accounts.
     people("create_domain_config", ADMIN),
     people("update_domain_config", ADMIN),
     people("delete_domain_config", ADMIN),

@@ -313,8 +313,8 @@ mod tests {
             let principal = principal(sids);
             let before = granted(&descriptor, &principal);
             let Some(entries) = descriptor.dacl.clone() else { return Ok(()) };
-            // If an ACL has an entry for OWNER RIGHTS, the owner does not have the implied right to read and change the ACL. So the test uses an
-            // entry for everyone instead.
+            // If an ACL has an entry for OWNER RIGHTS, the owner does not have the implied right to read and change the ACL. If the entry is removed,
+            // the owner gets this right. So the test neither adds nor removes entries for OWNER RIGHTS.
             let deny = if deny.sid == Sid::OWNER_RIGHTS { Ace { sid: Sid::EVERYONE, ..deny } } else { deny };
             let mut denied = entries.clone();
             denied.insert(at.index(denied.len() + 1), Ace { kind: AceType::Deny, ..deny });

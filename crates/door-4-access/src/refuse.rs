@@ -108,7 +108,7 @@ pub enum Refusal {
 pub const CODES: [RefusalRow; 13] = [
     RefusalRow::new("AC01", Fault::Client, "the user has no role on the datastore, so the datastore looks absent", "assign a role: `enfilade role assign --path /datastore/NAME`"),
     RefusalRow::new("AC02", Fault::Client, "the user cannot see the file or directory, so the file or directory looks absent", "`enfilade explain` shows the role, ACL entry or mode bits that decide, and a command that gives the right"),
-    RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have this right", "`enfilade explain` shows the role, ACL entry or mode bits that decide, and a command that gives the right"),
+    RefusalRow::new("AC03", Fault::Client, "the user can see the file or directory, but does not have the right that the request needs", "`enfilade explain` shows the role, ACL entry or mode bits that decide, and a command that gives the right"),
     RefusalRow::new("AC04", Fault::Source, "the ACL is damaged, so the file or directory looks absent", "replace the ACL with `enfilade acl set`"),
     RefusalRow::new("AC05", Fault::Source, "the records of roles could not be read", "run `enfilade facts check`; the log says why the facts cannot be read"),
     RefusalRow::new("AC06", Fault::Client, "an entry that the user cannot see already has this name", "choose another name, or change the ACL of the entry"),

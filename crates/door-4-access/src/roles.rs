@@ -338,8 +338,8 @@ fn walk(
 }
 
 /// The rights that guests of a link have on a path. A guest of a link for reading can read the shared file, or the shared folder and everything below
-/// it. A guest of a drop box can only add files to the shared folder. A guest can only traverse the directories above the shared file or folder. On
-/// all other paths, a link gives no rights.
+/// it. A guest of a drop box can only traverse the shared folder and add files to it. A guest can only traverse the directories above the shared file
+/// or folder. On all other paths, a link gives no rights.
 fn at_link(place: &LinkPlace, principal: &Principal, path: &str) -> Resolved {
     let node = RolePath::of(&place.datastore, &place.path).to_string();
     let is_below = |one: &str, other: &str| {

@@ -20,8 +20,8 @@ const DATA: &str = "data";
 /// The first byte of a record: the number of the record's layout. Each layout has its own number.
 const RECORD_LAYOUT: u8 = 1;
 
-/// The content of the record of an unfinished upload. If a browser sends the same file to the same path again, the record is the same. So the server
-/// finds the unfinished upload, and the browser continues this upload.
+/// The content of the record of an unfinished upload. If a browser sends the same file to the same path again, the server makes an equal record. By
+/// this record the server finds the unfinished upload, and the browser continues this upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadRecord {
     /// The path of the complete file.
@@ -51,7 +51,7 @@ impl UploadRecord {
 /// An unfinished upload that a request has opened. No other request can open it at the same time.
 #[derive(Debug)]
 pub struct KeptUpload {
-    /// The path and the size of the file.
+    /// The path, the size and the time stamp of the file.
     pub record: UploadRecord,
     place: Place,
     data: Node,

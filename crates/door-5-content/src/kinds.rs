@@ -1,7 +1,7 @@
 //! The kind of an object is checked before it is opened. The reason: opening a pipe wakes a process that waits to write to the pipe, and opening a
 //! device may have any effect. The check uses an `O_PATH` descriptor, which does not open the object itself. The check takes half as long as opening
 //! the object. To save this time, the server remembers each path that led to a file or directory at the last check. If a remembered path now leads to
-//! a pipe or device, the server opens the pipe or device once.
+//! a pipe or device, the server opens the pipe or device once, and then forgets the path.
 
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};

@@ -72,10 +72,10 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`. The result is empty at the end. No entry is opened, and no ACL is read, because the memo
-    /// of door 4 may already contain the rights for the entry's `Version`. Links, special files, mounts and names that no request can contain are
-    /// left out. Entries that were removed after their names were read are left out, too. Exception: if an entry is returned without metadata, it may
-    /// be a mount, or it may have been removed. In both cases, [`Listing::describe`] returns false.
+    /// The next entries, at least one and at most `at_most`. The result is empty at the end. From Linux 5.8 on, no entry is opened, and no ACL is
+    /// read, because the memo of door 4 may already contain the rights for the entry's `Version`. Links, special files, mounts and names that no
+    /// request can contain are left out. Entries that were removed after their names were read are left out, too. Exception: if an entry is returned
+    /// without metadata, it may be a mount, or it may have been removed. In both cases, [`Listing::describe`] returns false.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the rest of the directory cannot be read, or the process has no descriptors left.

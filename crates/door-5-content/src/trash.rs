@@ -48,7 +48,7 @@ impl TrashRecord {
 /// An item in the trash.
 #[derive(Debug)]
 pub struct Trashed {
-    /// The name of the user who deleted the object, and the path at which the object was.
+    /// The authid of the user or token that deleted the object, and the path at which the object was.
     pub record: TrashRecord,
     place: Place,
     node: Node,

@@ -2,10 +2,11 @@
 //! changes, the server need not read an entry's metadata to know the entry's state: until a change is reported, the state stays the same.
 //!
 //! When a system call changes an object, the kernel reports the change before the system call returns. So [`Watch::drain`] receives the reports of
-//! all changes that were made before it was called. Each event gets a number. If the numbers of several inodes have the same low bits, these inodes
-//! share a slot. The slot contains the number of the last event about any of these inodes. An object's [`Version`] contains its file system and the
-//! number in its slot. The kernel reports removals, too, so a new object with the number of a removed inode has another version. The watch also
-//! notices mounts (`/proc/self/mountinfo`), because a mount hides the object at the mount point. After a mount, every object has another version.
+//! all changes that were made before it was called. Each event gets an event number. The low bits of an object's inode number select a slot, so
+//! several objects can share a slot. The slot contains the event number of the last event about any of these objects. An object's [`Version`]
+//! contains its file system and the event number in its slot. The kernel reports removals, too: if a new object gets the inode number of a removed
+//! object, its version differs from the version of the removed object. The watch also notices mounts (`/proc/self/mountinfo`), because a mount hides
+//! the object at the mount point. After a mount, every object has another version.
 
 use crate::capable::no_help;
 use enfilade_access::Version;

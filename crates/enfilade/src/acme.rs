@@ -251,7 +251,7 @@ impl Client {
             why = lost => return Err(why),
         };
         output::note(&format!(
-            "`{}` was obtained: {}, valid until {}",
+            "certificate `{}` was obtained: {}, valid until {}",
             self.place.display(),
             self.names.join(" "),
             output::time(leaf.not_after)

@@ -153,7 +153,7 @@ pub(crate) fn missing<'e>(
     followed.into_iter().filter(is_missing).collect()
 }
 
-/// Refuses a backup without the configuration file, if there was a configuration file. Also refuses a backup without a followed file from which the
+/// Refuses a backup without the configuration file, if this installation ever had one. Also refuses a backup without a followed file from which the
 /// store has records. After a restore of such a backup, the content of the missing file would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);

@@ -42,7 +42,7 @@ pub(crate) struct Confinement {
     /// The directories in which the server can open content of datastores. Each directory is given by its device and inode. `None` if the server can
     /// open content in all directories.
     pub(crate) openable: Option<BTreeSet<(u64, u64)>>,
-    /// The directories in which the server can read files, such as certificates, in the same form.
+    /// The directories in which the server can read files such as certificates. The form is the same as that of `openable`.
     readable: Option<BTreeSet<(u64, u64)>>,
 }
 

@@ -106,7 +106,8 @@ impl Follower {
     /// Whether files were added to or removed from the directory of the fleet's certificates.
     fn is_changed(&self) -> anyhow::Result<bool> {
         let names = self.of.names()?;
-        // If a certificate cannot be used, this machine may have an earlier file of this certificate.
+        // The newest version of a certificate in `faults` cannot be used. The directory can contain an earlier version. That version is not in
+        // `versions` if it was written before this server started.
         let is_known =
             |name: &String| self.held.versions.contains_key(name) || self.held.faults.contains_key(name);
         Ok(!names.iter().all(is_known) || !self.held.versions.keys().all(|name| names.contains(name)))

@@ -18,7 +18,8 @@ pub(crate) fn name(config: &Config) -> anyhow::Result<&str> {
     Ok(name.as_str())
 }
 
-/// The log of a store. A connection belongs to the runtime of its first call. So each runtime needs a separate `Log`.
+/// The log of a store. The first call through a [`Log`] makes its connection, which belongs to the async runtime of that call. So each runtime needs
+/// a separate `Log`.
 ///
 /// # Errors
 /// When `[fleet]` is not complete, or a certificate cannot be read.

@@ -1,8 +1,8 @@
 //! Settings of the allocator for freed memory.
 //!
 //! The C library (glibc) returns freed blocks above a threshold to the system. After glibc returns a block, the threshold rises to the size of the
-//! block, up to 32 MiB. Each arena may keep free memory of up to twice the threshold. So after one password hash of 19 MiB, every thread would keep
-//! its freed memory.
+//! block, up to 32 MiB. Each arena may keep free memory of up to twice the threshold. So after one password hash of 19 MiB, each arena could keep
+//! 38 MiB of free memory.
 
 /// Freed blocks of this many bytes or more are returned to the system.
 #[cfg(target_env = "gnu")]

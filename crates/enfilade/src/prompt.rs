@@ -1,4 +1,4 @@
-//! Reads secrets from the terminal, which does not show them, or from standard input.
+//! Reads secrets and answers to questions from standard input. A terminal does not show a secret while it is typed.
 
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;

@@ -295,7 +295,7 @@ fn make_own_again(data: &Path, directory: &Path, named: &[String], now: i64) -> 
     let made = make(&own_names(named), Authority::open(data)?.as_ref(), now)?;
     install(data, &place, &made)?;
     crate::output::note(&format!(
-        "`{}` was made again: {}, valid until {}; clients that verify this certificate need the new `{}`",
+        "certificate `{}` was made again for the names {}, valid until {}; clients that verify this certificate need the new `{}`",
         place.display(),
         made.leaf.names.join(" "),
         crate::output::time(made.leaf.not_after),

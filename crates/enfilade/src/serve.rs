@@ -312,8 +312,8 @@ fn decide(
     }
 }
 
-/// Sends the remaining traces, and writes the remaining lines of the log. Each of the two takes at most one second, because the reader may have
-/// stopped reading.
+/// Sends the remaining traces, and writes the remaining lines of the log. Each of the two takes at most one second, because the programs that
+/// receive them may have stopped reading.
 async fn end_records(faces: &Faces, log: Arc<AccessLog>) {
     traces::finish(faces).await;
     let write = move || {

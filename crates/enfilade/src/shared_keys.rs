@@ -135,7 +135,8 @@ impl KeysOfFleet {
     /// # Errors
     /// When etcd does not answer, or the keys cannot be read.
     pub(crate) fn wait_until_used(&self) -> anyhow::Result<()> {
-        // The keys are changed already, so one slow answer of etcd must not look like a failed change.
+        // The keys are changed already, and one slow answer of etcd must not look like a failed change. So after an error, this function tries once
+        // more.
         let lacking =
             self.lacking().or_else(|_| self.lacking()).context(
             "the keys were changed; it is not known whether all servers use them: compare KEYS in `enfilade fleet status`",

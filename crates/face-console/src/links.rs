@@ -195,7 +195,7 @@ pub(crate) async fn show(click: &mut Click<'_>) -> Result<Answer, Failure> {
         div.head {
             div {
                 h1 { @if of_all { "All links" } @else { "My links" } }
-                p { "A link opens a file or folder for everybody who has it. To make one, open a file or folder and press " strong { "Share" } "." }
+                p { "A link opens a file or folder for everybody who has the link. To make a link, open a file or folder and press " strong { "Share" } "." }
             }
             @if of_all { a.button href="/console/links" { "My links" } }
             @else if sees_all { a.button href="/console/links?of=all" { "Links of all users" } }

@@ -1,5 +1,5 @@
-//! Signing in to the console, and signing out. The cookie proves a session. Its audience is the console, so only the console accepts
-//! the cookie. The token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
+//! Signing in to the console, and signing out. The cookie proves a session. The audience of this session is the console, so only the console
+//! accepts the cookie. The token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
 
 use crate::page;
 use enfilade_admin::{sign_out, store_sign_in};

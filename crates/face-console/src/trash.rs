@@ -126,7 +126,7 @@ fn content(click: &mut Click<'_>, datastore: &DatastoreName, whose: WhoseTrash, 
             }
         }
         @if !has_trash { p.note.warn { "This datastore has no trash. The console deletes files at once." } }
-        @if page.is_cut { p.note.warn { "The trash has too many items: some of them are on no page. To see them, restore other items, or delete them for good." } }
+        @if page.is_cut { p.note.warn { "The trash has too many items: some of them are on no page. To see these items, restore other items, or delete other items for good." } }
         div.card {
             @if page.items.is_empty() {
                 (empty(Icon::Trash, "Nothing is here", &html! { @if has_trash { "Files and folders that you delete in the console come here." } @else { "Deleted files and folders are not kept." } }))

@@ -31,7 +31,7 @@ use std::fmt;
 
 /// The maximum number of questions in one batch.
 const EVALUATIONS_MAX: usize = 1_000;
-/// The maximum number of results of a search in one response. This number is also the default if the request contains no number.
+/// The maximum number of results of a search in one response. This number is also the default if the request contains no limit.
 const RESULTS_MAX: usize = 1_000;
 
 /// A text in the request. The text is copied only if it contains escape sequences.

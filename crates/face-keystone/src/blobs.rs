@@ -30,9 +30,9 @@ pub fn access_key(blob: &str) -> Option<String> {
     keys_of(blob).ok().map(|(access, _)| access)
 }
 
-/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function copies the secret key and the
-/// id of the application credential, if the blob names one, from the blob into the record. As on the other server, the EC2 key then has only the
-/// rights of this application credential.
+/// Completes a credential that is imported from another server. If the credential has the type `ec2`, this function copies the secret key from the
+/// blob into the record. If the blob names an application credential, the function also copies its id. As on the other server, the EC2 key then has
+/// only the rights of this application credential.
 ///
 /// # Errors
 /// When the blob contains no EC2 key, refers to a trust or an access token, or contains a malformed id of an application credential.
@@ -225,7 +225,7 @@ fn edited(given: &RequestBody, before: &Record<Blob>) -> Result<Blob, Error> {
     Ok(edited)
 }
 
-/// The access key and the secret key in the blob of an EC2 credential. The server finds the credential by the access key.
+/// The access key and the secret key in the blob of an EC2 credential. The id of a new credential is the digest of its access key ([`ec2_id`]).
 fn keys_of(blob: &str) -> Result<(String, String), Error> {
     let value: Value = serde_json::from_str(blob)
         .map_err(|_| invalid("blob: expected a JSON object for an EC2 credential"))?;
@@ -260,8 +260,8 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// Checks the project of a new key. A session for the key gets the user's roles on this project. If the caller is not an administrator, the user must
-/// have a role on this project. Otherwise the call is refused, and the refusal does not show whether the project exists.
+/// Checks the project of a new key. A session for the key gets the user's roles on this project. If the caller is not an administrator, and the user
+/// has no role on this project, the call is refused. This refusal does not show whether the project exists.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,

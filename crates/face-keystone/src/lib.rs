@@ -227,8 +227,8 @@ impl Call {
     /// The error of a call about a record that the caller cannot see: the record does not exist, or the caller is not permitted to see it. The error
     /// is the same in both cases. The rule uses the properties in `about` in place of the properties of the record. If the rule permits the call, the
     /// error is `missing`. If the rule refuses the call, [`Rule::known_to`] selects the error. With [`KnownTo::Everybody`], the error is `missing`.
-    /// With [`KnownTo::Readers`], the error is `missing` if the rule that it names permits the call, or if the id cannot be the id of a record
-    /// (`is_id` is false). In all other cases, the error is the refusal.
+    /// [`KnownTo::Readers`] contains the name of a second rule. In this case, the error is `missing` if the second rule permits the call, or if the
+    /// id cannot be the id of a record (`is_id` is false). In all other cases, the error is the refusal.
     fn unseen(&mut self, about: &About<'_>, is_id: bool, missing: ApiError) -> ApiError {
         let Err(why) = self.allow(about) else { return missing };
         match self.rule().map(|rule| rule.known_to) {
@@ -433,7 +433,7 @@ fn listed(call: &Call, many: &str, rows: Vec<Value>) -> ApiResponse {
     ApiResponse::json(StatusCode::OK, &json!({ many: rows, "links": links }))
 }
 
-/// The HTTP response, with the headers of every response of Keystone.
+/// The HTTP response, with the headers that every response of Keystone has.
 fn finish(base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
     let is_oauth2 = trace.event.path.starts_with("/v3/OS-OAUTH2/");
     let (said, retry) = match outcome {

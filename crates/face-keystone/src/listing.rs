@@ -185,7 +185,8 @@ impl Listing {
             stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // If a matching record exists beyond the limit, there is a next page.
+        // If `broke` is true, a matching record exists beyond the limit. Then the response contains a link to the next page, which begins after the
+        // record with the id `last_id`. If the list is over and `broke` is false, there is no next page.
         self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;

@@ -1,5 +1,5 @@
-//! Receipts. If the methods of a login do not satisfy the rules of its user, the user gets a receipt for these methods. The client then sends the
-//! receipt together with further methods.
+//! Receipts. A user can have rules that require several methods for a login. If the methods of a login do not satisfy the rules of the user, the user
+//! gets a receipt for these methods. The client then sends the receipt together with further methods.
 
 use super::render::time;
 use super::{ApiError, ApiResponse, Outcome, RECEIPT};

@@ -33,8 +33,8 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
-    // The blob of a key from an older version can contain a trust. A key with a trust is refused, because the key would grant more rights than the
-    // trust.
+    // The blob of a key that an older version of this server stored can refer to a trust, an access token or another application credential. Such a
+    // reference does not limit the session of the key. So the session would have more rights than the reference allows, and the key is refused.
     if call
         .look(|view| Ok(view.get::<Blob>(&ask.key)?))?
         .is_some_and(|row| !blobs::has_no_other_reference(&row))

@@ -101,7 +101,7 @@ mod tests {
         for value in ["md5=1", "sha-256=1"] {
             headers.append(WANTED, HeaderValue::from_static(value));
         }
-        assert!(wanted(&headers, b"hello").is_some(), "two lines of a list header are one list");
+        assert!(wanted(&headers, b"hello").is_some(), "two lines of a list header must count as one list");
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             Err(RequestError::Header("Repr-Digest or Content-Digest"))
         );
         assert_eq!(holds("sha-256=:AAAA:"), Ok(vec![false]));
-        assert_eq!(holds("md5=:AAAA:"), Ok(vec![]), "not looked at");
+        assert_eq!(holds("md5=:AAAA:"), Ok(vec![]), "an insecure algorithm must be ignored");
         assert_eq!(holds(&format!("unixsum=:AA==:, {right}")), Ok(vec![true]));
         for bad in ["sha-256", "sha-256=x", "sha-512=:*:"] {
             assert!(holds(bad).is_err(), "{bad}");

@@ -121,7 +121,7 @@ struct Rows {
     rows: Vec<Row>,
     /// Whether the directory has more entries than a page shows.
     is_cut: bool,
-    /// Whether the page shows only shared objects and the folders that lead to them.
+    /// Whether the page shows only objects on which the user has a role, and the folders that lead to such objects.
     leads_on: bool,
 }
 

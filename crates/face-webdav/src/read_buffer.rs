@@ -76,7 +76,7 @@ mod tests {
         buffer.get(10).copy_from_slice(b"0123456789");
         drop(buffer.filled(10));
         let mut buffer = ReadBuffer::of(4);
-        assert_eq!(buffer.get(4), b"0123", "the buffer is reused");
+        assert_eq!(buffer.get(4), b"0123", "the buffer must be reused");
         buffer.get(4)[..2].copy_from_slice(b"ab");
         assert_eq!(buffer.filled(2), "ab");
         assert_eq!(ReadBuffer::of(20).get(20).len(), 20);

@@ -557,7 +557,7 @@ mod tests {
         let mut pieces = Pieces::new(body.as_bytes(), &Limits::default());
         assert!(pieces.next().is_ok());
         assert!(pieces.inner_xml(1000, "too long") == Err(RequestError::Xml("too long")));
-        assert!(pieces.reader.buffer_position() < 600, "the parser did not read the rest");
+        assert!(pieces.reader.buffer_position() < 600, "the parser must not read the rest");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use enfilade_facts::{Revision, StoreId, Weigh};
 pub struct Rendered {
     /// The id of the store. The body was made from the facts in this store.
     pub store: StoreId,
-    /// The revision of the last change of the stored facts. Changes of revocations do not count.
+    /// The revision of the last change of the stored facts before the body was rendered. Changes of revocations do not count.
     pub rests_on: Revision,
     /// The body.
     pub text: Bytes,

@@ -166,8 +166,8 @@ impl Router {
     ) -> Answer {
         let faces = &self.faces;
         let checked = check(&connection, &mut request, host, &faces.limits());
-        // The path is recorded here only if the request does not reach the code of a protocol (a face). The path of a refused head is not recorded,
-        // because the path can be very long.
+        // This function records the path only if no handler gets `trace`. Otherwise the handler records the path. The path of a refused head is not
+        // recorded, because the path can be very long.
         let path = || logged_path(request.uri().path());
         let is_checked = checked.is_ok();
         let (need, answered_by) = match checked.and_then(|()| found(&self.routes, &request)) {

@@ -16,8 +16,9 @@
 //!    conversion. In this case, let [`needed_for`] return the new format for the records that need it: a fleet writes these records only after
 //!    `enfilade fleet upgrade`. If there is a new table, the members can also be updated one at a time, because a member adds missing tables to its
 //!    store when it opens the store. But older members cannot read a log entry that deletes a record of the new table. So a change may delete such a
-//!    record only if the record exists. If the members cannot be updated one at a time, set [`FORMAT_IN_FLEET`] to the new format: all members must
-//!    then be updated at once. `cargo xtask rolling` updates a fleet member by member.
+//!    record only if the record exists: then `enfilade fleet upgrade` was run, and all members know the table. If the members cannot be updated one
+//!    at a time, set [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask rolling` updates a fleet member
+//!    by member.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{

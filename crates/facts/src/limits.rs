@@ -124,14 +124,16 @@ fixed! {
     /// indexes again.
     pub const LOG_PIECES_MAX: usize = 256;
     /// If at most this many keys were written since an index was last updated, the index is updated from the change log. If more keys were written,
-    /// and if their number is also larger than the number of records in the tables of the index, the index is built again.
+    /// and if their number is also larger than the number of records in the tables of the index, the index is built again. An index that is more than
+    /// 65,536 revisions older than the facts is always built again.
     pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
     /// The minimum time that an entry of the change log is kept, in seconds. An entry is also kept until it is in the audit log.
     pub const LOG_SECONDS_MIN: i64 = 3600;
     /// Longest description of a change, in bytes.
     pub const LOG_TEXT_BYTES_MAX: usize = 32 * 1024;
 
-    /// How long the last good content of a broken file is used, in seconds, if `[facts] stale_limit` is not set.
+    /// How long the server uses the last valid content of an edited file, such as `user.cfg`, while it cannot read the present content, in seconds,
+    /// if `[facts] stale_limit` is not set.
     pub const STALE_LIMIT_SECONDS: i64 = 60;
     /// How long a verified password is remembered, in milliseconds.
     pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
@@ -183,9 +185,10 @@ fixed! {
     pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
     /// Longest `owner` element of a lock, in bytes.
     pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
-    /// Longest wait of a request for a hashing slot, in milliseconds.
+    /// Longest time that a request waits until the computation of its slow hash begins, in milliseconds. At most `[identity] hash_slots` slow hashes
+    /// are computed at the same time.
     pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
-    /// Largest number of hashes that may wait in the queue, for each hashing slot.
+    /// Largest number of slow hashes that may wait in the queue, for each of the `[identity] hash_slots`.
     pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
     /// Largest number of attempts to issue one session. The server tries again after it has moved the horizon (`HORIZON_SECONDS`). A revocation or a

@@ -12,7 +12,7 @@ use crate::messages::{Compare, KeyValue, Operation};
 use std::time::Duration;
 
 impl Log {
-    /// Sets the Δ that is configured on this machine, and returns the log.
+    /// Sets the Δ (how long a proof is valid) that is configured on this machine, and returns the log.
     #[must_use]
     pub fn with_delta(mut self, delta: Duration) -> Self {
         self.delta = delta;
@@ -24,7 +24,7 @@ impl Log {
         self.delta
     }
 
-    /// The Δ of the fleet.
+    /// The Δ of the fleet: how long a proof is valid.
     ///
     /// # Errors
     /// When etcd does not answer, or the stored Δ is damaged.
@@ -52,8 +52,8 @@ impl Log {
             .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
-    /// A process may register with the Δ of this machine if the condition of at least one of these items holds. If the item has an operation, the
-    /// registration also carries out this operation.
+    /// Pairs of a condition and an operation. A process may register with the Δ of this machine if the condition of at least one pair holds. If this
+    /// pair has an operation, the registration also carries out the operation.
     pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
         let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());
         let unset = (self.delta == DELTA).then(|| (is_absent(key.clone()), None));

@@ -7,7 +7,7 @@
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
 //! terms/delta   how long a proof counts (`delta.rs`)
 //! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
-//! certificate/<name>, order/<name>   the encrypted certificates of all members (`shared_certificates.rs`), and their orders (`orders.rs`)
+//! certificate/<name>, order/<name>   the encrypted shared certificates (`shared_certificates.rs`), and the orders of certificates (`orders.rs`)
 //! node/<id>, beat/<id>, applied/<id> the running processes of the members (`registration.rs`)
 //! ```
 //!

@@ -83,7 +83,7 @@ pub enum LogError {
         "the invitation was used already, or is older than 24 h; make a new one on a member with `enfilade fleet invite`"
     )]
     InvitationUsed,
-    /// The Δ of the fleet differs from the Δ of this machine.
+    /// The Δ (how long a proof is valid) of the fleet differs from the Δ of this machine.
     #[error(
         "`fleet.proof_millis` is {own} on this machine, but {fleet} in the fleet. Set it to {fleet} here, and restart this server. To use another value in the whole fleet: stop the servers of all members, set the value on every member, and start the servers"
     )]
@@ -149,7 +149,7 @@ pub enum LogError {
     /// Servers of the fleet have an older program.
     #[error(
         "the fleet was not upgraded: these members have a server with an older program, which cannot read format {format}, or a server that has stopped: {}. \
-         `enfilade fleet status` shows which (READS, STATE). Update an older program, and restart its server. After a server stopped, wait 5 s. Then run this command again",
+         `enfilade fleet status` shows which servers these are (columns READS and STATE). Update an older program, and restart its server. After a server stopped, wait 5 s. Then run this command again",
         members.join(", ")
     )]
     OldPrograms {
@@ -226,7 +226,7 @@ pub(crate) struct Appended {
     pub(crate) head: Head,
     /// The processes that were registered when the entry was added; `None` if this answer of etcd was lost.
     pub(crate) registered: Option<Vec<String>>,
-    /// The Δ of the fleet when the entry was added; `None` if this answer of etcd was lost.
+    /// The Δ (how long a proof is valid) of the fleet when the entry was added; `None` if this answer of etcd was lost.
     pub(crate) delta: Option<Duration>,
 }
 
@@ -250,7 +250,7 @@ pub struct Log {
     store: StoreId,
     /// The name of this machine's member, if this machine is a member.
     member: Option<String>,
-    /// The Δ that is configured on this machine (`delta.rs`).
+    /// The Δ (how long a proof is valid) that is configured on this machine (`delta.rs`).
     pub(crate) delta: Duration,
     /// The newest format that this program reads.
     reads: u32,

@@ -184,8 +184,8 @@ impl Log {
     }
 
     /// Makes the member `name` the files member instead of `before`. `None` means no member. To make another member the files member, the caller
-    /// first sets `None`, then waits for Δ and a tenth of Δ ([`Log::delta`]), and then sets the other member. After the wait, no earlier proof is
-    /// valid any more.
+    /// first sets `None`, then waits, and then sets the other member. The wait is 1.1 times as long as a proof is valid ([`Log::delta`]). After the
+    /// wait, no earlier proof is valid any more.
     ///
     /// # Errors
     /// [`LogError::NotMember`] if the fleet has no member `name`, [`LogError::FilesMoved`] if `before` is not the files member, or when etcd does not
@@ -207,7 +207,7 @@ impl Log {
 
     /// Ends the right of a member to register processes. From now on, the processes of the member get no new proof. Other members delete the
     /// registrations of these processes, as for all processes without a beat (rules 7 and 8). Until a registration is deleted, the acknowledgement of
-    /// a change still waits for its process, but at most for Δ (rule 5 of docs/fleet-protocol.md).
+    /// a change still waits for its process, but at most as long as a proof is valid (rule 5 of docs/fleet-protocol.md).
     ///
     /// # Errors
     /// When etcd does not answer.

@@ -1,7 +1,7 @@
 //! Changes that are too large for one record of etcd. Such changes are written in parts, and an entry of the log refers to the parts.
 //!
 //! ```text
-//! staging/<id>       the parts with this id are being written; it has a lease
+//! staging/<id>       exists while the parts with this id are being written; has a lease
 //! part/<id>/<k>      part k
 //! large/<n>          the id of the parts of the entry `log/<n>`
 //! ```

@@ -9,7 +9,7 @@
 //! keys/<id>       a digest of the keys of sessions that the process uses, with the same lease
 //! reads/<id>      the newest format that the process reads, with the same lease
 //! about/<id>      version, host, process number, and the address and certificate for other members, with the same lease
-//! files/following the id of the process that follows the edited files, with its lease
+//! files/following the id of the process that follows the edited files, with the lease of this process
 //! ```
 
 use crate::entry::{Entry, Stored};
@@ -135,8 +135,8 @@ impl Log {
     /// previous registration; `None` if this is the first one.
     ///
     /// # Errors
-    /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::OtherDelta`] if the fleet has another Δ,
-    /// [`LogError::Taken`] if another process has a beat with this id.
+    /// [`LogError::NotMember`] if the process's machine is not a member of the fleet, [`LogError::OtherDelta`] if the Δ of the
+    /// fleet (`delta.rs`) differs from the Δ of this machine, [`LogError::Taken`] if another process has a beat with this id.
     pub(crate) async fn register(
         &self,
         process: &Process,

@@ -93,7 +93,7 @@ pub(crate) struct Made {
     pub(crate) head: Option<Head>,
     /// The processes that possibly do not have the change yet; `None` if they are not known.
     pub(crate) lacking: Option<Vec<String>>,
-    /// The Δ of the fleet when the change was made; `None` if it is not known.
+    /// How long a proof was valid in the fleet (Δ, see `delta.rs`) when the change was made; `None` if this time is not known.
     pub(crate) delta: Option<Duration>,
 }
 
@@ -253,8 +253,8 @@ impl Replica {
                 }
                 Err(why) => return Err(refused(why.into())),
                 Ok(Appended { head: next, registered, delta }) => {
-                    // The change is in the log, so it counts as made, even if this member cannot apply it now. An error is ignored, because it is
-                    // possible that another process of this machine has applied the change already.
+                    // The change is in the log, so it counts as made, even if this member cannot apply it now. An error of `store.commit` is ignored,
+                    // because it is possible that another process of this machine has applied the change already. If not, `catch_up_to` applies it.
                     let mut change = change.clone();
                     change.only_after(at.revision);
                     let store = Arc::clone(&self.store);
@@ -276,8 +276,8 @@ impl Replica {
         }
     }
 
-    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5). The store of this member has the change
-    /// already. `own` is the id of this process. The function does not wait for the process `own`.
+    /// Waits until every registered process has applied a change, or Δ has passed since the commit (rule 5 of docs/fleet-protocol.md). The store of
+    /// this member has the change already. `own` is the id of this process. The function does not wait for the process `own`.
     pub(crate) async fn acknowledged(
         &self,
         Made { at, lacking, delta, .. }: Made,

@@ -151,7 +151,7 @@ impl Server {
     /// on the clock of this machine. Requests that wait at the same time share one question to etcd.
     ///
     /// # Errors
-    /// When there is no such proof within Δ.
+    /// When there is no such proof within Δ (the time for which a proof is valid).
     pub async fn prove_anew(&self) -> Result<(), SourceError> {
         match self.state.is_proved_anew().await {
             true => Ok(()),
@@ -164,13 +164,14 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many milliseconds ago this process last asked a question with this answer of etcd: a process follows the edited files. `None` if never.
+    /// The age, in milliseconds, of the last question to which etcd answered that a process follows the edited files. `None` if etcd has never
+    /// answered this.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
     }
 
-    /// Calls `tell` with the files member: now, and each time that etcd names another one. etcd's answer counts as proof only after this call.
+    /// Calls `tell` with the files member: now, and each time that etcd names another one. etcd's answer counts as proof only after `tell` returned.
     pub fn on_files_member(&self, tell: TellFiles) {
         self.state.files.on_change(tell);
     }

@@ -32,8 +32,8 @@ pub(crate) struct State {
     pub(crate) wanted: Notify,
     /// The newest known end of the log.
     pub(crate) head: Mutex<Option<Head>>,
-    /// The time at which this process last asked a question with this answer of etcd: a process follows the edited files. In milliseconds of the
-    /// [`BootClock`]; 0 if etcd has never answered this.
+    /// The time of the last question to which etcd answered that a process follows the edited files. In milliseconds of the [`BootClock`]; 0 if
+    /// etcd has never answered this.
     pub(crate) files_followed: AtomicU64,
     /// Whether this process follows the edited files.
     pub(crate) follows_files: AtomicBool,

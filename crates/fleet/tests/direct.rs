@@ -75,7 +75,7 @@ fn reports_go_straight_to_the_author_and_seldom_to_etcd() {
     let [first_id, second_id] = ids(&server);
     add(&first, CHANGES);
     let without = reports_in_etcd(&server, &second_id);
-    assert!(without >= CHANGES, "each change waits for a report in etcd, but there are {without}");
+    assert!(without >= CHANGES, "each change waits for a report in etcd, but there are {without} reports");
 
     let (hearing, of) = (Arc::clone(&first), second_id.clone());
     let connect = connects(move |far| {

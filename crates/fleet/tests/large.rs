@@ -67,10 +67,10 @@ fn a_large_change_is_applied_by_all() {
     assert_eq!((keys(&server, "part").len(), keys(&server, "large").len()), (11, 1));
     assert_eq!(keys(&server, "staging"), Vec::<String>::new());
     add_one(&first).unwrap();
-    wait_until("the second one has it", || stores[1].at().revision == Revision(3) && second.is_current());
+    wait_until("the second has the change", || stores[1].at().revision == Revision(3) && second.is_current());
     assert_eq!(digest_of(&*stores[0]), digest_of(&*stores[1]));
     let late = member(&server, "c", stores[2].clone());
-    wait_until("the third one has it", || late.is_current());
+    wait_until("the third has the change", || late.is_current());
     assert_eq!((number(&late).1, digest_of(&*stores[2])), (2, digest_of(&*stores[0])));
     assert_eq!((first.why(), second.why(), late.why()), (None, None, None));
     let head = runtime.block_on(log.head()).unwrap();
@@ -158,7 +158,7 @@ fn a_member_that_applies_a_large_change_keeps_its_registration() {
     // `before` contains the keys and the values.
     assert_eq!(before.len(), 4);
     first.commit(&large(3)).unwrap();
-    wait_until("the second one has it", || second.at().revision == Revision(1) && second.is_current());
+    wait_until("the second has the change", || second.at().revision == Revision(1) && second.is_current());
     assert_eq!((registered(), first.why(), second.why()), (before, None, None));
 }
 
@@ -170,7 +170,7 @@ fn parts_without_an_entry_are_deleted_and_nothing_is_applied() {
     let (runtime, log, head) = begin(&server);
     let store = Arc::new(Memory::new(STORE));
     let first = member(&server, "a", store.clone());
-    wait_until("it is current", || first.is_current());
+    wait_until("the first is current", || first.is_current());
     let begin_writing = || {
         let log = server.log("/house", STORE);
         let adding = runtime.spawn(async move { log.append(head, &[large(60)], 0).await });
@@ -221,7 +221,7 @@ fn a_missing_or_changed_part_is_refused() {
     damaged("it is missing", &parts[1]);
     let late = member(&server, "late", Arc::new(Memory::new(STORE)));
     wait_until(
-        "it says why",
+        "the late member says why",
         || matches!(late.why(), Some(ReplicaError::Log(LogError::Damaged { key, .. })) if key == parts[1]),
     );
     assert_eq!(late.proven(), 0);

@@ -109,10 +109,10 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     let store = Arc::new(Memory::new(STORE));
     let member = member(&server, store.clone());
     add_one(&member).unwrap();
-    wait_until("it is current", || member.proven() > 0);
+    wait_until("the member is current", || member.proven() > 0);
     server.signal("-STOP");
     // Answers to earlier questions may still arrive.
-    wait_until("it says why", || matches!(member.why(), Some(ReplicaError::Log(LogError::Etcd(_)))));
+    wait_until("the member says why", || matches!(member.why(), Some(ReplicaError::Log(LogError::Etcd(_)))));
     let proven = member.proven();
     std::thread::sleep(3 * ASK_EVERY);
     assert_eq!(member.proven(), proven);
@@ -120,7 +120,7 @@ fn a_member_without_etcd_is_not_current_and_changes_nothing() {
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
     assert_eq!(number(&*store).1, 1);
     server.signal("-CONT");
-    wait_until("it is current again", || member.proven() > proven && member.why().is_none());
+    wait_until("the member is current again", || member.proven() > proven && member.why().is_none());
     add_one(&member).unwrap();
     assert_eq!(number(&*store).1, 2);
 }
@@ -184,7 +184,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let lost = ReplicaError::Log(LogError::NotMember { name: "lost".to_owned() });
     for (prefix, expected) in [("/old", Some(older)), ("/bare", Some(lost)), ("/none", None)] {
         let member = process("lost", store.clone(), server.log(prefix, STORE));
-        wait_until("it says why", || member.why().is_some());
+        wait_until("the member says why", || member.why().is_some());
         let why = member.why().unwrap();
         assert_eq!(why, expected.unwrap_or_else(|| why.clone()), "{prefix}");
         assert_eq!(prefix == "/none", why.to_string().contains("there is no log"), "{why}");
@@ -245,12 +245,12 @@ fn a_member_that_cannot_apply_a_change_is_not_waited_for_and_comes_back() {
     add_one(&first).unwrap();
     full.is_full.store(true, Ordering::Relaxed);
     add_one(&first).unwrap();
-    wait_until("it says why", || matches!(second.why(), Some(ReplicaError::NotApplied { .. })));
+    wait_until("the second says why", || matches!(second.why(), Some(ReplicaError::NotApplied { .. })));
     assert_eq!(second.proven(), 0);
     let (_, members) = runtime.block_on(log.status()).unwrap();
     assert_eq!(members.iter().map(|one| one.processes.len()).collect::<Vec<_>>(), [1, 0]);
     full.is_full.store(false, Ordering::Relaxed);
-    wait_until("it is current again", || second.is_current());
+    wait_until("the second is current again", || second.is_current());
     assert_eq!((number(&second).1, second.why()), (2, None));
 }
 
@@ -266,7 +266,7 @@ fn processes_of_one_machine_share_a_store() {
     let log = || server.log("/house", id);
     runtime.block_on(log().begin(Revision(0), digest_of(&*store))).unwrap();
     let servers = [(); 2].map(|()| member_of(&server, "/house", Arc::clone(&store)));
-    servers.iter().for_each(|one| wait_until("it is current", || one.is_current()));
+    servers.iter().for_each(|one| wait_until("each server is current", || one.is_current()));
     let writers = [(); 2].map(|()| Writer::new(Arc::clone(&store), log()).unwrap());
     let all: Vec<&dyn Source> =
         servers.iter().map(|one| one as &dyn Source).chain(writers.iter().map(|one| one as _)).collect();
@@ -327,8 +327,8 @@ fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation()
     assert_eq!(seen, [("bad", 1), ("good", 1)]);
     runtime.block_on(log.expel("bad")).unwrap();
     let not_member = ReplicaError::Log(LogError::NotMember { name: "bad".to_owned() });
-    wait_until("it is no member", || bad.why() == Some(not_member.clone()));
-    wait_until("its proof has ended", || !bad.is_current());
+    wait_until("`bad` is no member", || bad.why() == Some(not_member.clone()));
+    wait_until("the proof of `bad` has ended", || !bad.is_current());
     let refused = bad.read(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("`bad` is not a member of this fleet"), "{refused}");
     assert_eq!(bad.at().revision, Revision(0));
@@ -339,7 +339,7 @@ fn an_expelled_member_shows_nothing_and_cannot_come_back_without_an_invitation()
     assert_eq!(accept("other"), Err(LogError::InvitationUsed));
     assert_eq!(accept("bad"), Ok(()));
     assert_eq!(accept("bad"), Err(LogError::InvitationUsed));
-    wait_until("it is a member again", || bad.is_current());
+    wait_until("`bad` is a member again", || bad.is_current());
     assert_eq!(number(&bad).1, 1);
 }
 

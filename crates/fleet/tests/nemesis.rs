@@ -152,7 +152,8 @@ fn no_member_grants_on_facts_older_than_an_acknowledged_change() {
     let (changes, acknowledged) = (changes.into_inner(), acknowledged.into_inner());
     let number = number(&*stores[0]).1;
     println!(
-        "fleet: {grants} grants, 0 stale; {prevented} stale ones prevented; {changes} changes acknowledged, 0 lost, {} with an unknown outcome; 0 diverged",
+        "fleet: {grants} requests granted, 0 of them on stale facts; {prevented} requests on stale facts refused; {changes} changes acknowledged, \
+         0 of them lost; {} changes with an unknown outcome; 0 members with other records at the end",
         unknown.into_inner()
     );
     assert!(number >= acknowledged && number >= changes, "{number}, {acknowledged}, {changes}");
@@ -185,7 +186,7 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
         let proven = member.proven();
         questions.hold(false);
         // The member asks every 200 ms. So it may have asked one more question after `held_at`, and the bound allows for this question.
-        assert!(proven < held_at + 500, "{} ms after the question", proven - held_at);
+        assert!(proven < held_at + 500, "the proof counts from {} ms after `held_at`", proven - held_at);
         late += u32::from(proven > held_at);
         if late == 3 {
             return;

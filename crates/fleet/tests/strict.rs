@@ -38,7 +38,7 @@ fn a_member_with_a_stopped_clock_proves_anew_before_it_shows_facts() {
     let why = prove().unwrap_err().to_string();
     assert!(why.contains("cannot prove that its facts are current"), "{why}");
     relay.both().iter().for_each(|direction| direction.hold(false));
-    wait_until("it proves anew", || prove().is_ok());
+    wait_until("the paused member proves anew", || prove().is_ok());
     assert_eq!(number(&paused).1, 1);
     // Several requests that wait at the same time share a question, and each of them gets a proof.
     add_one(&first).unwrap();

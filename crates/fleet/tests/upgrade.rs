@@ -25,7 +25,7 @@ const OLD: u32 = FORMAT_IN_FLEET;
 /// A server of a version that reads formats up to `format`.
 fn server_of(server: &Server, name: &str, format: u32, store: &Arc<Memory>) -> Member {
     let member = process(name, store.clone(), server.log("/house", STORE).as_program_of(format));
-    wait_until("it is current", || member.is_current());
+    wait_until("the member is current", || member.is_current());
     member
 }
 
@@ -77,7 +77,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     let upgrade = |format| runtime.block_on(log(format).of_member("a").upgrade());
     let old = LogError::OldPrograms { format: FORMAT, members: vec!["b".to_owned()] };
     assert_eq!(upgrade(FORMAT), Err(old));
-    assert_eq!(upgrade(OLD), Ok(OLD), "an old program has nothing to raise");
+    assert_eq!(upgrade(OLD), Ok(OLD), "an upgrade by an old program changes nothing");
     let head = runtime.block_on(log(FORMAT).head()).unwrap();
     assert_eq!((head.format, head.at.revision), (OLD, Revision(7)));
     assert!(a.is_current() && b.is_current());
@@ -102,7 +102,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     assert_eq!(number(&a).1, 7);
     // The old version of the program cannot follow the log any more.
     let back = process("b", stores[1].clone(), log(OLD));
-    wait_until("it says why", || back.why() == Some(ReplicaError::Log(LogError::Newer)));
+    wait_until("the old server says why", || back.why() == Some(ReplicaError::Log(LogError::Newer)));
     assert_eq!(back.proven(), 0);
     assert!(matches!(add_one(&back), Err(CommitError::Source(_))));
 }

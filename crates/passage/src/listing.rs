@@ -100,7 +100,7 @@ enum Examined {
 }
 
 impl Examined {
-    /// How the next batch is examined. This batch had `entries` entries, and the ACLs of `unread` of these entries had to be read.
+    /// How the next batch is examined. The last batch had `entries` entries, and the ACLs of `unread` of these entries had to be read.
     fn after(self, unread: usize, entries: usize) -> Self {
         match self {
             // Perhaps the memo has the ACLs of the next entries. So the next batch is only a sample.

@@ -381,9 +381,9 @@ impl Inside for Stay {
 /// A condition of a request. The condition is checked when the request makes its first change.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
-/// Remembers for each checked lock whether the lock still has an effect (see `lock_owners.rs`). All files and directories of a locked tree have the same lock, so a
-/// listing of the tree judges this lock only once. The results are used only for one response. The results are forgotten when the facts change, and
-/// after a second.
+/// Remembers for each checked lock whether the lock still has an effect (see `lock_owners.rs`). All files and directories of a locked tree have the
+/// same lock, so a listing of the tree judges this lock only once. The results are used only for one response. They are forgotten when the facts
+/// change, and after a second.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) asked: Option<(At, u64)>,

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: enfilade-privileged --user NAME|UID [--port PORT]... [--socket PATH]
 
-The helper of an Enfilade server: it has the capabilities that the server needs. It answers only processes of the user.
+The helper of an Enfilade server: it has the capabilities that the server needs. It answers only processes that run as the user NAME or UID.
   --user    the user that the server runs as
   --port    a port below 1024 on which the server may listen; by default 80 and 443
   --socket  the path of the socket; by default, the service manager passes the socket

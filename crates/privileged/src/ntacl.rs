@@ -11,7 +11,7 @@ const SUBAUTHORITIES_MAX: usize = 15;
 /// In versions 3 and 4, the offset of the data after the hash. This data follows the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
-/// Whether a blob has one of Samba's versions 1 to 4, and contains a complete security descriptor.
+/// Whether a blob has one of the versions 1 to 4 of Samba's format of `security.NTACL`, and contains a complete security descriptor.
 pub fn is_well_formed(blob: &[u8]) -> bool {
     blob.len() <= ACL_BYTES_MAX
         && descriptor_at(blob).is_some_and(|start| is_descriptor(blob, start) == Some(true))

@@ -129,8 +129,8 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     Problem { key: group, what }
 }
 
-/// Reports groups that have a tally, but no records. If the number of tallies equals the number of groups with records, the search is skipped. In
-/// this case, if a group has a tally but no records, another group has records but no tally. [`check_table`] has already reported the other group.
+/// Reports groups that have a tally, but no records. The search is skipped if there are as many tallies as groups with records. Then for each group
+/// with a tally but no records, there is another group with records but no tally, and [`check_table`] has already reported such a group.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,

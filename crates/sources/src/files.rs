@@ -1,4 +1,4 @@
-//! Facts and other data in files: tables that people edit, certificates, keys and counters.
+//! Facts and other data in files: configuration files that people edit, certificates, keys and counters.
 
 pub mod acl_cfg;
 pub mod atomic;

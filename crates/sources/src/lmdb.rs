@@ -66,7 +66,7 @@ pub struct Status {
     pub used_bytes: u64,
     /// The greatest length of the file, in bytes (the size of the map).
     pub map_bytes: u64,
-    /// The number of reader slots that are in use.
+    /// The greatest number of reader slots that were in use at the same time.
     pub readers: u32,
     /// The number of all reader slots.
     pub readers_max: u32,

@@ -16,7 +16,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tree::Trees;
 
-/// A file up to this length is checked completely each time that it is opened. The check of a longer file takes more time.
+/// A file up to this length is checked completely each time that it is opened. The leaves of a longer file are not checked then, because their check
+/// would take too long.
 const COMPLETE_BYTES_MAX: u64 = 64 << 20;
 /// The greatest number of attempts, if other processes commit during the check.
 const TRIES: u32 = 8;

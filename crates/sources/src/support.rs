@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes texts into a new archive (tar), which only this user can read. Each text has a name.
+/// Writes a new archive (tar), which contains each text as a file with the given name. Only the user of this process can read the archive.
 ///
 /// # Errors
 /// When there is already a file of this name, or the archive cannot be written.

@@ -165,7 +165,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
             long() - before
         })
         .unwrap();
-    assert!(grown * 8 < in_one_view, "{grown} bytes, and {in_one_view} in one view");
+    assert!(grown * 8 < in_one_view, "the file grew by {grown} bytes, and by {in_one_view} in one view");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn free_port() -> u16 {
     static RANGE: OnceLock<(u16, File)> = OnceLock::new();
     let first = 10_000 + RANGE.get_or_init(own_range).0 * PORTS;
     let mut ports = (0..PORTS).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % PORTS);
-    ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).expect("a port is free")
+    ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).expect("no port is free")
 }
 
 /// A range that no other process has, and its locked file.
@@ -28,7 +28,7 @@ fn own_range() -> (u16, File) {
         file.try_lock().ok().map(|()| (range, file))
     };
     let begin = (std::process::id() % u32::from(RANGES)) as u16;
-    (0..RANGES).find_map(|n| locked((begin + n) % RANGES)).expect("a range of ports is free")
+    (0..RANGES).find_map(|n| locked((begin + n) % RANGES)).expect("no range of ports is free")
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ async fn each_rule_of_a_datastore_is_obeyed() {
     for (what, access, expected) in [
         ("as on Windows, seen with the right to read the ACL", windows, Some("AC02")),
         ("seen with the rights to read it and its attributes", bytes, None),
-        ("each directory above is passed", AccessRules { checks_traverse: true, ..bytes }, Some("AC03")),
-        ("not any more", bytes, None),
+        ("the right to traverse is checked", AccessRules { checks_traverse: true, ..bytes }, Some("AC03")),
+        ("the right to traverse is not checked any more", bytes, None),
     ] {
         enfilade_admin::edit_profile(&house.change_context(), &tank, |profile| profile.access = access)
             .unwrap();

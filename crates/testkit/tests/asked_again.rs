@@ -169,14 +169,14 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
             let is_closed = is_closed.load(Ordering::SeqCst);
             assert!(
                 !(is_closed && entered.is_ok()),
-                "inside after it was closed; step {step}, warm {is_warm}"
+                "an operation began after the datastore was closed; step {step}, warm {is_warm}"
             );
             closed_at.extend(is_closed.then_some(step));
             if !is_reached.load(Ordering::SeqCst) {
                 break;
             }
         }
-        assert!(!closed_at.is_empty(), "it was never closed");
+        assert!(!closed_at.is_empty(), "the datastore was never closed");
     }
 }
 
@@ -189,7 +189,7 @@ fn a_root_is_not_kept_across_a_revision() {
     };
     let world = World::new();
     world.enter(OperationKind::Read).map(drop).unwrap();
-    assert!(is_kept(&world), "while nothing changes");
+    assert!(is_kept(&world), "the root is not kept although nothing changed");
     let mut at_last_steps = 0;
     for step in 0..STEPS {
         let world = World::new();
@@ -219,12 +219,13 @@ fn a_root_is_not_kept_across_a_revision() {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let root = world.house.content(&world.main);
         let held = open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == root)).count();
-        assert_eq!(held, 0, "the directory is open after it was closed, step {step}");
+        assert_eq!(held, 0, "the root is open after the datastore was closed, step {step}");
     }
-    assert!(at_last_steps > 0, "it was never closed after the permit");
+    assert!(at_last_steps > 0, "the datastore was never closed after the permit");
 }
 
-/// Rule 6: a server records that its handles are closed only when all of them are closed. It does not record this while a request is opening a root.
+/// Rule 6: before all handles of a server are closed, the server does not record in the ledger that they are closed. So it does not record this while
+/// a request is opening a root.
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;
@@ -258,10 +259,10 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         *world.actor.lock().unwrap() = None;
         drop(entered);
         let Some((stamped, is_open)) = *found.lock().unwrap() else { break };
-        assert!(!(stamped && is_open), "stamped while the directory is open, step {step}");
+        assert!(!(stamped && is_open), "the handles count as closed while the root is open, step {step}");
         was_busy += u32::from(is_open);
     }
-    assert!(was_busy > 0, "it was never being opened");
+    assert!(was_busy > 0, "no root was being opened at any step");
 }
 
 /// If the wall clock is set during a listing, the time stamps of files cannot be compared. So entries that are remembered by their time stamps are
@@ -294,7 +295,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
         listing().all_cached(16).unwrap().ready().is_some_and(|entries| entries.len() == 1),
-        "it is not remembered"
+        "the entry is not remembered"
     );
     is_setting.store(true, Ordering::SeqCst);
     assert!(
@@ -410,7 +411,7 @@ fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
     };
     assert!(read());
     world.house.clock.advance_seconds(1);
-    assert!(read(), "nothing changed");
+    assert!(read(), "refused although nothing changed");
     set("deny alice@local full");
     world.house.clock.advance_seconds(1);
     assert!(!read(), "read a second after the ACL was changed");

@@ -417,7 +417,7 @@ fn a_flipped_bit_never_lets_anybody_in() {
             let _ = pipe.write_all(b"x");
         }
         match asked.ended() {
-            None => verdicts.wrong.push(format!("{what}: it hangs")),
+            None => verdicts.wrong.push(format!("{what}: the process hangs")),
             Some(whole) => {
                 let read = |name: &str| std::fs::read_to_string(bad.join(name)).ok();
                 let before = read("before").filter(|text| !text.is_empty());

@@ -100,7 +100,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
             "",
             &["bad", "bad"],
         ),
-        ("a mode that is none", "datastore: bad\n\tpath /bad\n\tmaintenance-mode type=offlin\n", "", &[]),
+        ("an unknown mode", "datastore: bad\n\tpath /bad\n\tmaintenance-mode type=offlin\n", "", &[]),
     ];
     for (what, lines, theirs, broken) in rows {
         let text = format!("datastore: first\n\tpath /first\n\n{lines}\ndatastore: last\n\tpath /last\n");

@@ -1,7 +1,7 @@
 //! A model of the protocol of a fleet (`docs/fleet-protocol.md`). Every order of its steps is checked. The model has etcd, a member that changes
-//! facts, a member that serves requests, a reaper, and a clock. The page of the protocol defines words such as beat and reaper. If any one rule is
-//! left out, the search finds and prints a sequence of steps to a wrong state. A wrong state is a wrong grant, a deleted user who exists again, or
-//! two members that serve one datastore at the same time.
+//! facts, a member that serves requests, a reaper, and a clock. The page of the protocol defines words such as beat, head and reaper. Δ is how long a
+//! proof counts. If any one rule is left out, the search finds and prints a sequence of steps to a wrong state. A wrong state is a wrong grant, a
+//! deleted user who exists again, or two members that serve one datastore at the same time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "tests")]
 
@@ -554,6 +554,6 @@ fn without_any_one_rule_there_is_a_way_to_a_wrong_grant_and_the_page_tells_it() 
     }
     assert!(
         untold.is_empty(),
-        "docs/fleet-protocol.md does not tell the story without {untold:?}, as printed above"
+        "docs/fleet-protocol.md does not contain the steps that are printed above for {untold:?}"
     );
 }

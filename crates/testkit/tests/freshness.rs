@@ -456,6 +456,6 @@ fn without_any_one_rule_there_is_a_way_to_a_wrong_grant_and_the_page_tells_it() 
     }
     assert!(
         untold.is_empty(),
-        "docs/freshness.md does not tell the story without {untold:?}, as printed above"
+        "docs/freshness.md does not contain the steps that are printed above for {untold:?}"
     );
 }

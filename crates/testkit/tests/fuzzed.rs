@@ -129,7 +129,7 @@ fn fuzzed_spellings_of_tokens_are_refused() {
         }
     }
     assert!(world.admits(good.as_bytes()) && !world.admits(revoked.as_bytes()));
-    println!("{tried:?} spellings of a token that was revoked and of a good one: none was taken");
+    println!("{tried:?} other spellings of a revoked token and of a valid token: none was accepted");
 }
 
 #[test]
@@ -158,6 +158,6 @@ fn fuzzed_payloads_break_nothing_and_let_nobody_in_who_is_not_there() {
         assert!(read.expires_at > claim.issued_at);
         taken += 1;
     }
-    assert!(taken > 0 && refused > taken, "{taken} {refused}");
-    println!("{n} payloads: {refused} refused, {taken} as good as the one they came of");
+    assert!(taken > 0 && refused > taken, "{taken} accepted, {refused} refused");
+    println!("{n} payloads: {refused} refused, {taken} accepted for the existing user without a scope");
 }

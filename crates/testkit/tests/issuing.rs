@@ -216,7 +216,7 @@ fn an_application_credential_made_by_another_does_not_outlive_it() {
         let ctx = world.house.change_context();
         enfilade_admin::set_token(&ctx, &world.ann.0, &"first".parse().unwrap(), &edit).unwrap();
         world.house.clock.advance_seconds(60);
-        // This token is issued after the removal, so the mark of the removal does not end it.
+        // This token is issued after the change of the credential `first`, so no mark of this change ends it.
         let (scope, lent) = (Scope::Project(world.project), Some(Lent::Credential(second)));
         let token = world.token(world.ann.1, scope, Methods::APPLICATION_CREDENTIAL, lent);
         assert_eq!(world.code(&token), expected, "{edit:?}");
@@ -243,11 +243,11 @@ fn a_session_by_a_trust_ends_with_the_trust_and_with_the_one_above_it() {
     put(&second, &Trust { trustee: world.ann.1, parent: Some(first), ..until(0) });
     let to_ann = token(world.ann.1, second);
     for (what, above, expected) in [
-        ("it goes on", until(0), "permit"),
-        ("it goes on for a second", until(now + 102), "permit"),
-        ("it is over", until(now + 101), "ID19"),
-        ("it is its own parent", Trust { parent: Some(first), ..until(0) }, "ID19"),
-        ("it goes on again", until(0), "permit"),
+        ("the first trust never expires", until(0), "permit"),
+        ("the first trust expires in a second", until(now + 102), "permit"),
+        ("the first trust has expired", until(now + 101), "ID19"),
+        ("the first trust is its own parent", Trust { parent: Some(first), ..until(0) }, "ID19"),
+        ("the first trust never expires, again", until(0), "permit"),
     ] {
         put(&first, &above);
         assert_eq!(world.code(&to_ann), expected, "{what}");
@@ -544,5 +544,5 @@ async fn a_session_is_issued_when_every_server_knows_the_horizon() {
         assert_eq!([issue().await, issue().await], expected, "the horizon is {ahead} s ahead");
     }
     house.clock.advance_seconds(61);
-    assert_eq!([issue().await, issue().await], [2, 2], "later than what this server waited for");
+    assert_eq!([issue().await, issue().await], [2, 2], "the time is after the horizon that this server set");
 }

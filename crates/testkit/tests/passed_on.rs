@@ -1,5 +1,5 @@
-//! When the dependents of a removed record are deleted, they get the revocation mark of the removed record. A session that was issued after the
-//! removal stays valid.
+//! The dependents of a removed record are deleted later, and then get the revocation mark of the removed record. So a session that was issued after
+//! the removal stays valid.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -77,7 +77,7 @@ fn a_purge_reads_no_mark_that_stays() {
     });
     let [(idle, few), (_, many)] = reads;
     assert_eq!(reads[0], reads[1], "of 100 and of 2,000 marks");
-    assert!(idle < 50 && few == many && few < 300 * 12 + 100, "{idle} and {few} records");
+    assert!(idle < 50 && few == many && few < 300 * 12 + 100, "records read: idle {idle}, busy {few}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
     let visit = house.admit(&alice).await.unwrap();
     let quota = || visit.clone().enter(&one, OperationKind::Write, Blocking).unwrap().quota().unwrap();
     let (left, used) = quota();
-    assert!(left > 1_000_000 && used > 0, "{left} {used}: those of the disk");
+    assert!(left > 1_000_000 && used > 0, "{left} bytes left, {used} used: expected the values of the disk");
     enfilade_admin::edit_profile(&house.change_context(), &one, |profile| profile.quota = Some(1_000_000))
         .unwrap();
     let mut upload = visit

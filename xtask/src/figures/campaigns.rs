@@ -16,7 +16,8 @@ const HEAD: &str = "\
 
 A *campaign* is a long test that tries to break the server. This page shows, for each campaign, the newest run on a clean checkout (without
 uncommitted changes). [reliability.md](reliability.md) describes most campaigns, and has the results of earlier runs, which were
-written down by hand.
+written down by hand. What the number in the column *size* counts depends on the campaign: for `nemesis` and `planted` it is a time in seconds, for
+`on-fleet` it is the number of members. The column *result* has the last line that each test of the campaign printed.
 
 ```sh
 cargo xtask NAME [--n N] [--seed N]   # runs a campaign of this size, and writes a record; exits with 1 if a check fails

@@ -11,7 +11,7 @@ const LIMIT: f64 = 300.0;
 /// The length of the longest bar, as a multiple of the limit. A longer bar is cut at this length.
 const MOST: f64 = 1.6;
 
-/// Draws the goals of a benchmark, with the line of the limit. The whisker is the interval.
+/// Draws the goals of a benchmark: a bar for each value, with a thin line for its interval. A dashed line shows the limit.
 pub(crate) fn svg(bench: &str, goals: &[Goal<'_>]) -> String {
     let height = LINE * (goals.len() as f64 + 2.5);
     let line = LABEL + LIMIT;

@@ -65,7 +65,9 @@ impl Reason {
             let (ours, other) = record.figure(ours)?;
             match unit == other && floor <= ours {
                 true => Ok(format!("{}; Enfilade: {}", with_unit(floor, unit), with_unit(ours, unit))),
-                false => Err(format!("{floor} {unit} is no floor of {ours} {other}")),
+                false => Err(format!(
+                    "{floor} {unit} is no floor of {ours} {other} (it is higher, or its unit differs)"
+                )),
             }
         }))
     }
@@ -80,7 +82,7 @@ pub(crate) fn check(newest: &[&Record], reasons: &[Reason]) -> Vec<String> {
             if count != 1 {
                 let (bench, id) = (record.bench(), goal.id);
                 wrong.push(format!(
-                    "`{id}` of `{bench}` does not hold and has {count} rows: one row says why"
+                    "`{id}` of `{bench}` does not hold and has {count} rows: exactly one row must say why"
                 ));
             }
         }
@@ -143,13 +145,16 @@ mod tests {
     fn a_goal_that_does_not_hold_needs_a_reason_and_one_that_holds_must_not_have_one() {
         let reason = "| try | `one` | `row the loop` | `row ours (4)` | It reads {row the loop (4)}, and is {goal one}. |\n";
         assert!(wrong(reason, false).is_empty());
-        assert_eq!(wrong("", false), ["`one` of `try` does not hold and has 0 rows: one row says why"]);
+        assert_eq!(
+            wrong("", false),
+            ["`one` of `try` does not hold and has 0 rows: exactly one row must say why"]
+        );
         assert!(wrong("", true).is_empty());
         assert!(wrong(reason, true)[0].contains("`one` of `try` holds in the newest record"));
         assert!(wrong("| try | `one`, `two` | – | – | x |\n", false)[0].contains("`two` of `try` holds"));
         assert_eq!(
             wrong(&reason.repeat(2), false)[0],
-            "`one` of `try` does not hold and has 2 rows: one row says why"
+            "`one` of `try` does not hold and has 2 rows: exactly one row must say why"
         );
     }
 

@@ -16,7 +16,7 @@ pub(super) fn run(place: &Place, mutants: &[&Mutant], results: &mut Results) -> 
         by_package.entry(&mutant.package).or_default().push(mutant);
     }
     for (package, mutants) in by_package {
-        println!("mutants: {} of {package} alone, by cargo-mutants", mutants.len());
+        println!("mutants: cargo-mutants builds and runs {} mutants of {package}, each alone", mutants.len());
         let survivors = run_with(place, &mutants, package, results)?;
         if !survivors.is_empty() {
             run_with(place, &survivors, "enfilade-testkit", results)?;

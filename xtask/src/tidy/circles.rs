@@ -46,8 +46,8 @@ fn in_crate(graph: &Graph) -> Vec<Finding> {
 
 fn circle_of(way: String) -> String {
     format!(
-        "{way} is a circle of imports: decide which module is lower, and move what it needs of a higher one into a module below both, \
-         or the function that needs both into the higher one"
+        "{way} is a circle of imports: decide which module is the lower one; then move the code that it needs from a higher module into a \
+         module below both, or move the function that needs both into the higher module"
     )
 }
 
@@ -59,7 +59,7 @@ fn out_of_order(graph: &Graph) -> Vec<Finding> {
     });
     let what = |way: String, above| {
         format!(
-            "{way}: `{above}` comes later in the order of a door's files ({}); move what is needed of it into a module below",
+            "{way}: `{above}` comes later in the order of a door's files ({}); move the code that is needed into an earlier file",
             ROOMS.join(", ")
         )
     };

@@ -161,7 +161,7 @@ fn public_fields(source: &Source) -> Vec<Finding> {
             words(body, "pub").filter(|at| body.get(at + 3..).is_some_and(|rest| rest.starts_with(' ')));
         plain.map(move |at| begin + at)
     });
-    let what = "a permit's fields are private: write a method that shows what has to be seen";
+    let what = "a permit's fields must be private: write a method that shows what has to be seen";
     public.map(|at| source.finding(line_at(code, at), what)).collect()
 }
 
@@ -183,7 +183,7 @@ fn outside(source: &Source) -> Vec<Finding> {
     }
     let what = |word| {
         format!(
-            "`{word}`: doors and facts do no I/O, wait for nothing and read no clock; take it as an argument"
+            "`{word}`: doors and facts must not do I/O, wait or read a clock; take the value as an argument"
         )
     };
     found.into_iter().map(|(number, word)| source.finding(number, what(word))).collect()

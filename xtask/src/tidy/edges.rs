@@ -288,7 +288,7 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
     for (dependency, value) in in_table(&manifest, "dev-dependencies") {
         let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
         let edge = is_of_house
-            .then(|| format!("`{name}` may not have the dev-dependency `{dependency}`: test there"));
+            .then(|| format!("`{name}` may not have the dev-dependency `{dependency}`: move the test there"));
         let rebuilt = || wrong_rebuilt(name, dependency);
         renamed(dependency, value)
             .or(edge)
@@ -338,14 +338,14 @@ fn renamed(dependency: &str, value: &Value) -> Option<String> {
 fn wrong_edge(name: &str, other: &str) -> Option<String> {
     let (_, allowed) = EDGES.iter().find(|(this, _)| *this == name)?;
     (!allowed.contains(&other)).then(|| {
-        format!("`{name}` may not depend on `enfilade-{other}`: move the line to where it belongs (ARCHITECTURE.md)")
+        format!("`{name}` may not depend on `enfilade-{other}`: move the code that needs it to a crate that may (ARCHITECTURE.md)")
     })
 }
 
 fn wrong_rebuilt(name: &str, dependency: &str) -> Option<String> {
     let (rebuilt, only) = REBUILT;
     (dependency == rebuilt && name != only).then(|| {
-        format!("`{name}` may not depend on `{rebuilt}`, only `{only}` may: it imitates other servers")
+        format!("`{name}` may not depend on `{rebuilt}`, which imitates other servers: only `{only}` may")
     })
 }
 

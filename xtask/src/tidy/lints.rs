@@ -43,10 +43,10 @@ fn check_manifest(source: &Source, workspace: Option<&Table>) -> Option<Finding>
         return Some(source.finding(0, "the crate has lints of its own: say why in a comment (`unsafe`)"));
     }
     let lost = lost(lints, workspace, relaxed)?;
-    Some(source.finding(0, format!("the workspace's lint `{lost}` is not among the crate's own: add it")))
+    Some(source.finding(0, format!("the workspace's lint `{lost}` is missing or has another level: add it")))
 }
 
-/// The first lint of the workspace that is missing or weaker in the crate's own table.
+/// The first lint of the workspace that is missing in the crate's own table, or has another level there.
 fn lost(own: Option<&Table>, workspace: Option<&Table>, relaxed: &str) -> Option<String> {
     let groups = workspace.into_iter().flatten();
     let all = groups.flat_map(|(group, lints)| {

@@ -36,7 +36,7 @@ fn in_modules(source: &Source) -> Vec<Finding> {
 
 fn reason(source: &Source) -> Option<Finding> {
     let is_root = source.path.ends_with("/lib.rs") || source.path.ends_with("/main.rs");
-    let what = "a crate begins with a `//!` line: write there the one reason why the crate exists";
+    let what = "a crate must begin with a `//!` line: write there the one reason why the crate exists";
     (is_root && !source.text.starts_with("//! ")).then(|| source.finding(1, what))
 }
 

@@ -104,7 +104,7 @@ fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Fin
             source.text.get(at..).and_then(|call| call.split_once('(')).map_or("", |(_, rest)| rest);
         let path = argument.trim_start().strip_prefix('"').and_then(|path| path.split('"').next());
         let Some(path) = path else {
-            let what = "the path of a route that needs no permit is written out, so that it can be reviewed";
+            let what = "write the path of a route without a permit as a literal, so that it can be reviewed";
             findings.push(source.finding(line, what));
             continue;
         };
@@ -119,14 +119,14 @@ fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Fin
             Some(route) => seen.push(route),
             None => {
                 let what = format!(
-                    "`{path}` of {table} needs no permit: make it guarded, or have it reviewed into {HERE}"
+                    "`{path}` of {table} needs no permit: make it guarded, or review it and add it to {HERE}"
                 );
                 findings.push(source.finding(line, what));
             }
         }
     }
     let renamed = source.code_lines().filter(|(_, line)| words(line, "Route as").next().is_some());
-    let what = "`Route` under another name: this rule does not see its rows";
+    let what = "`Route` has another name here, so this rule does not see its rows: use the name `Route`";
     findings.extend(renamed.map(|(number, _)| source.finding(number, what)));
     findings
 }
@@ -141,7 +141,7 @@ fn check_v3(table: &Source) -> Vec<Finding> {
         let texts: Vec<&str> = call.split('"').skip(1).step_by(2).take(2).collect();
         let is_reviewed = matches!(texts.as_slice(), [method, path] if V3_PUBLIC.contains(&(method, path)));
         if !is_definition && !is_reviewed {
-            let what = "a call that needs no session: require a session, or have it reviewed into xtask/src/tidy/routes.rs";
+            let what = "a call that needs no session: require a session, or review it and add it to xtask/src/tidy/routes.rs";
             findings.push(table.finding(line, what));
         }
     }

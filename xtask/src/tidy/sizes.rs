@@ -15,9 +15,8 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
             findings.push(source.finding(0, what));
         }
         for (name, first, lines) in lengths(source).filter(|(.., lines)| FUNCTION_LINES_MAX < *lines) {
-            let what = format!(
-                "`{name}` is a function of {lines} lines, at most {FUNCTION_LINES_MAX}: name its parts"
-            );
+            let what =
+                format!("`{name}` is a function of {lines} lines, at most {FUNCTION_LINES_MAX}: split it up");
             findings.push(source.finding(first, what));
         }
     }

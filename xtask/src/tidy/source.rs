@@ -78,7 +78,7 @@ fn read_file(root: &Path, path: &Path) -> Option<Source> {
     Some(Source::new(path.to_string_lossy(), text))
 }
 
-/// Marks files as tests if another file declares them by `#[cfg(test)] mod …;`, and the files of their modules.
+/// Marks each file as a test that another file declares by `#[cfg(test)] mod …;`. Also marks the files of the modules below such a file.
 pub(super) fn mark_tests(sources: &mut [Source]) {
     let mut tests = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {

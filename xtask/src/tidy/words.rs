@@ -14,7 +14,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
 fn forbidden(source: &Source) -> Vec<Finding> {
     let later = "fix it, or describe the rest in an issue";
     let promise = "a promise not kept; build it or leave it out";
-    let alone = "the repository speaks of the project alone; take it out";
+    let alone = "the texts of the repository describe only the project, not how they were written; remove it";
     let rules = [
         (["FIX", "ME"].concat(), later),
         (["XX", "X"].concat(), later),
@@ -51,7 +51,7 @@ fn machine_paths(source: &Source) -> Vec<Finding> {
             (!is_inside && leads_on).then_some((at, place))
         })
     });
-    let what = |place| format!("`{place}` is a path of one machine: say it from the repository's root");
+    let what = |place| format!("`{place}` is a path of one machine: write it from the repository's root");
     found.map(|(at, place)| source.finding(line_at(&source.text, at), what(place))).collect()
 }
 

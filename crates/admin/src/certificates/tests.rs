@@ -276,7 +276,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
     assert_eq!(start(&known).0, 2);
     assert_eq!(start(&known).2, "0.pem");
     let trusted = read(IndexUse::Trusted).unwrap();
-    assert_eq!(start(&trusted), (1, "0.pem".into(), "0.pem".into()), "it is asked later");
+    assert_eq!(start(&trusted), (1, "0.pem".into(), "0.pem".into()), "the changed file is checked later");
     // If any bit of an index is flipped, or the index is cut off at any length, the index is not used.
     let good = std::fs::read(&index).unwrap();
     for at in (0..good.len()).step_by(7) {

@@ -101,7 +101,7 @@ fn read(from: &FileSet, terms: ProxmoxTerms) -> Result<ProxmoxFiles, Error> {
     };
     let found = FileName::ALL.into_iter().map(|file| bytes(file.as_str())).collect::<Result<Vec<_>, _>>()?;
     let [datastores, users, acl, secrets] = found.as_slice() else {
-        return Err(Error::Invalid("expected four files".into()));
+        return Err(Error::Invalid("expected exactly four names of files that a server can follow".into()));
     };
     if found.iter().all(Option::is_none) {
         return Err(Error::Invalid(format!(

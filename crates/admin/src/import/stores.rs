@@ -161,8 +161,9 @@ impl Stores {
         Some(self.new.iter().all(is_there))
     }
 
-    /// Why roles on this path must not be imported: they would apply to a datastore that was not imported from the source. `None` if they can be
-    /// imported. `is_same_source` means that the operator says that an earlier import was from this source.
+    /// Why roles on this path must not be imported: they would apply to a datastore that was not imported from the source, or to a datastore that is
+    /// created later with the name in the path. `None` if they can be imported. `is_same_source` means that the operator says that an earlier import
+    /// was from this source.
     pub(super) fn gives_more(&self, path: &RolePath, is_same_source: bool) -> Option<String> {
         const ALL_DATASTORES: [&str; 2] = ["/", "/datastore"];
         let doubtful = self.known.iter().filter(|_| !is_same_source);

@@ -33,8 +33,8 @@ impl StoredResource for EndpointGroup {
     /// No catalog depends on the group from this change on. If many filters select the group, this change deletes only some of the filters. The other
     /// filters are deleted in the background.
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &EndpointGroupId) -> Result<(), Error> {
-        // A change that sets a filter for the group also claims the group. So if such a change and this deletion are made at the same time, they
-        // conflict.
+        // A change that adds a filter for the group also expects that the group's record is unchanged. So if such a change and this deletion are made
+        // at the same time, they conflict.
         claim(view, change, id, self)?;
         change.delete::<EndpointGroup>(id);
         forget_selected(view, change, Selected::Group(*id))

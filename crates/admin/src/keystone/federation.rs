@@ -94,8 +94,8 @@ fn forget_provider(
     id: &IdentityProviderId,
     row: &IdentityProvider,
 ) -> Result<(), Error> {
-    // A change that creates a protocol of the provider also claims the provider. So if such a change and this deletion are made at the same time,
-    // they conflict.
+    // A change that saves a protocol of the provider also expects that the provider's record is unchanged. So if such a change and this deletion are
+    // made at the same time, they conflict.
     claim(view, change, id, row)?;
     for (key, _) in view.list::<Protocol>(&ProtocolKey::of(id))? {
         change.delete::<Protocol>(&key);

@@ -23,8 +23,8 @@ impl StoredResource for Policy {
     }
 
     fn forget(&self, view: &View<'_>, change: &mut Change, id: &PolicyId) -> Result<(), Error> {
-        // A change that sets the policy for a target also claims the policy. So if such a change and this deletion are made at the same time, they
-        // conflict.
+        // A change that sets the policy for a target also expects that the policy's record is unchanged. So if such a change and this deletion are
+        // made at the same time, they conflict.
         claim(view, change, id, self)?;
         change.delete::<Policy>(id);
         forget_associations(view, change, |_, policy| policy == id)
@@ -81,8 +81,8 @@ pub fn set_association(
     Ok(())
 }
 
-/// Claims each part of a target; all parts must exist. Without the claims, an association could remain after the deletion of its region, and apply
-/// to a later region with the same id.
+/// Claims each part of a target, so that the change conflicts with a deletion of the part at the same time ([`claim`]). All parts must exist. Without
+/// the claims, an association could remain after the deletion of its region, and apply to a later region with the same id.
 fn claim_target(view: &View<'_>, change: &mut Change, target: &PolicyTarget) -> Result<(), Error> {
     match target {
         PolicyTarget::Endpoint(id) => {

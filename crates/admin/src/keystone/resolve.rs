@@ -1,5 +1,5 @@
 //! Looks up users, credentials, projects and domains by the ids or names that clients of Keystone send. If a user or credential does not exist, the
-//! result is an authid that no user or credential has. So the login takes as long as a login with a wrong password.
+//! result is an authid that no user or credential has. The login goes on with this authid, so it takes as long as a login with a wrong password.
 
 use crate::error::Error;
 use enfilade_facts::memo::KeyMaker;

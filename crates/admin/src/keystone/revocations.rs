@@ -101,7 +101,7 @@ fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(
     Ok(())
 }
 
-/// Some of the marks that end before this second, the earliest first.
+/// The marks that end before the second `over`, the earliest first, but at most [`PURGED_AT_ONCE`] of them.
 fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, SourceError> {
     let mut old = Vec::new();
     view.page::<Reverse>(&ReverseKey::ends(), None, |key, _| {

@@ -1,5 +1,5 @@
-//! Keys of sessions, encrypted for the other members of a fleet. Each key is in a Fernet frame of its own, which is sealed with a key that is derived
-//! from the key of API tokens. All members have the key of API tokens. The payload of a frame is
+//! Fernet keys, encrypted for the other members of a fleet. Each Fernet key is in a Fernet frame of its own. The frame is sealed with another key,
+//! which is derived from the key of API tokens ([`HashKey`]). All members have the key of API tokens. The payload of a frame is
 //! `id of the keys 8 | number of keys u32 | number of this key u32 | key 32`. So an attacker cannot mix frames of different sets of keys, and cannot
 //! leave out a frame.
 

@@ -179,8 +179,8 @@ fn each_principal_gets_its_own_ways() {
 }
 
 /// The kernel watches the object, and reported no change. But the mode of the object is not part of its state, and an ACL that could not be read can
-/// become readable later. So the server reads the mode and the ACL each time if the object has no ACL, or if its ACL could not be read. It remembers
-/// an ACL that it read.
+/// become readable later. So the server reads the mode and the ACL each time if the object has no ACL, or if its ACL could not be read. If the server
+/// could read the ACL, the server remembers the ACL.
 #[test]
 fn what_a_state_does_not_tell_is_read_each_time() {
     let version = Some(Version::Watched { acls: AclDialect::Ntacl, file_system: 1, changes: 3 });
@@ -251,9 +251,9 @@ fn roles_are_worked_out_once_however_many_directories_have_them() {
         })
     };
     let few = searches("/datastore/tank alice DatastoreReader", 10);
-    assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the first time, and again");
+    assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the number of searches grew");
     assert_eq!(few[1], 0);
-    // If one of the directories has an assignment, each directory is searched. The nodes above the directories are not read again.
+    // If one of the directories has an assignment, the facts are searched for each directory. The nodes above the directories are not read again.
     let elsewhere = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
     let [first, again] = searches(elsewhere, 10_000);
     assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
@@ -292,7 +292,7 @@ fn no_two_states_are_remembered_as_one() {
     assert_eq!(each.len(), subjects.len());
     let pair = |one, other| States::new(key()).all([one, other].into_iter()).unwrap();
     let after_first: HashSet<_> = subjects.iter().map(|other| pair(&subjects[0], other)).collect();
-    assert_eq!(after_first.len(), subjects.len(), "of the second, what it shares with the first counts, too");
+    assert_eq!(after_first.len(), subjects.len(), "the key depends on the whole state of the second object");
     let mut of_some = subjects.iter().step_by(7).collect::<Vec<_>>();
     of_some.truncate(60);
     let pairs: HashSet<_> =

@@ -78,7 +78,7 @@ fn an_acl_over_the_bound_is_unreadable_and_not_absent() {
         assert_eq!(matches!(found, StoredAcl::Ntacl(acl) if acl == [7; 2000]), readable, "{bytes_max}");
     }
     let StoredAcl::Unreadable(why) = stored_up_to(node.fd(), AclDialect::Ntacl, 1999) else {
-        panic!("readable")
+        panic!("an ACL of more than 1999 bytes was not refused")
     };
     assert!(why.ends_with("NTACL is larger than 1999 bytes"), "{why}");
 }

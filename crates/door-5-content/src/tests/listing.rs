@@ -20,7 +20,7 @@ use std::sync::Mutex;
 /// A time long after every change in these tests. At this time, all time stamps are reliable.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
-/// A mount at any path gives every object another version. So the tests that watch changes run one at a time.
+/// Some tests mount a file system. A mount at any path gives every object another version. So the tests that watch changes run one at a time.
 pub(super) static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
@@ -122,7 +122,7 @@ fn what_is_watched_is_another_version_after_each_change() {
         each.collect::<Vec<_>>()
     };
     if !matches!(versions()[0].2, Some(Version::Watched { .. })) {
-        return println!("not asserted: this file system is not followed");
+        return println!("not asserted: the kernel does not report changes on this file system");
     }
     let mut last = versions();
     assert_eq!(versions(), last, "nothing was changed");
@@ -276,7 +276,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     assert!(run(Command::new("umount").arg(scratch.at("file"))));
     let after = by_name(&scratch, &watch).map(|(_, _, entries)| entries);
     let (Some((during, are_there)), Some(after)) = (during, after) else {
-        panic!("the ACL could be read before the mount")
+        panic!("the ACL could be read before the mount, but not during or after it")
     };
     // If a file system was mounted after the listing, every ACL stays unread. The entry at the mount point is not shown.
     assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
@@ -298,7 +298,7 @@ fn what_is_shown_is_asked_for_and_is_what_was_judged() {
     let mut listing = listing(&scratch.node("")).unwrap();
     let mut entries = listing.next_batch(10, at).unwrap();
     if entries.iter().any(|entry| entry.meta.is_some()) {
-        return println!("not asserted: this file system is not followed");
+        return println!("not asserted: the kernel does not report changes on this file system");
     }
     scratch.write("new", "another");
     std::fs::rename(scratch.at("new"), scratch.at("changes")).unwrap();

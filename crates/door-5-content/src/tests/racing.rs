@@ -43,11 +43,11 @@ fn a_link_that_takes_a_directorys_place_never_leads_out() {
             }
         }
     });
-    println!("read {read_inside} times, absent {absent} times in {SWAPS} swaps");
+    println!("the file was read {read_inside} times and absent {absent} times, during {SWAPS} swaps");
     assert!(read_inside + absent > 0);
 }
 
-/// The number of swaps. For a long run of the tests, the environment variable `ENFILADE_CAMPAIGN_N` sets this number.
+/// The number of swaps of a directory with a link. For a long run of the tests, the environment variable `ENFILADE_CAMPAIGN_N` sets this number.
 fn swaps() -> usize {
     std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SWAPS)
 }
@@ -114,7 +114,7 @@ fn no_verb_leaves_the_root_through_a_link_that_takes_a_directorys_place() {
             *outcomes.entry(code(every_verb(&root, turn))).or_default() += 1;
         }
     });
-    println!("{all} swaps, 0 escapes: {outcomes:?}");
+    println!("{all} swaps, 0 escapes; number of changes by outcome: {outcomes:?}");
     let outside = scratch.outside("out");
     assert_eq!(names_on_disk(&outside), ["f"]);
     assert_eq!(std::fs::read_to_string(outside.join("f")).unwrap(), "outside");

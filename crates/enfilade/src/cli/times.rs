@@ -21,8 +21,8 @@ pub(crate) fn seconds(text: &str) -> Result<i64, String> {
     count.map(|count| i64::from(count) * unit).ok_or_else(|| "expected a whole number before the unit".into())
 }
 
-/// Parses a point in time, in seconds since the epoch: `30d` from now, `2027-01-31` (0:00 UTC), `2027-01-31T18:00:00Z`, seconds since the epoch,
-/// or `never`, which is 0.
+/// Parses a point in time: `30d` (30 days from now), `2027-01-31` (0:00 UTC), `2027-01-31T18:00:00Z`, seconds since the epoch, or `never`. Returns
+/// seconds since the epoch, or 0 for `never`.
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
     moment_after(text, clock::now().unix_seconds)
 }

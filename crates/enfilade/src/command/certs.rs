@@ -187,8 +187,8 @@ fn show(
         Err(_) => ask,
     };
     let permit = serves(installation, files, &mut looked, &ask)?;
-    // Perhaps the server chooses this certificate only because a bad file is unusable now. If the list was refused, the error already contained the
-    // bad files.
+    // Perhaps the server chooses this certificate only because another file cannot be used now. So the command also prints the bad files. If the
+    // crt-list was refused, the warning about the list already contained the bad files.
     for BadCertificate { file, why } in looked.bad.iter().filter(|_| !is_refused) {
         output::note(&format!(
             "warning: `{file}` cannot be used: {why}; a running server that loaded this file earlier may still send the earlier certificate"

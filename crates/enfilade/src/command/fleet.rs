@@ -138,7 +138,7 @@ fn status(installation: &Installation, json: bool) -> anyhow::Result<()> {
     );
     if have_different_keys(&members) {
         output::note(
-            "warning: the servers have different keys of sessions, so some servers refuse sessions that other servers issued. If nobody changed keys on purpose, restart each server with another value in the column KEYS: at its start, a server takes the keys of the fleet. To give the keys of one machine to all members, run `enfilade keys share` on that machine; never share keys that an attacker may have",
+            "warning: the servers have different keys of sessions, so some servers refuse sessions that other servers issued. If nobody changed keys on purpose, restart the servers one after the other: at its start, a server takes the keys of the fleet (column KEYS). To give the keys of one machine to all members, run `enfilade keys share` on that machine; never share keys that an attacker may have",
         );
     }
     output::line(&format!(
@@ -304,15 +304,15 @@ fn follow_files(installation: &Installation, json: bool) -> anyhow::Result<()> {
     }
     let text = match (&before, is_here) {
         (_, true) => format!(
-            "the fleet follows the edited files of `{here}` already, and `{here}` serves its datastores"
+            "the fleet follows the edited files of `{here}` already, and `{here}` serves the datastores without a home"
         ),
         (Some(before), _) => format!(
             "the fleet now follows the edited files of `{here}`, and no longer those of `{before}`; `{here}` now serves the datastores without a \
              home; running servers obey this within a second"
         ),
-        (None, _) => {
-            format!("the fleet now follows the edited files of `{here}`, and `{here}` serves its datastores")
-        }
+        (None, _) => format!(
+            "the fleet now follows the edited files of `{here}`, and `{here}` now serves the datastores without a home"
+        ),
     };
     output::done(json, &json!({ "member": here, "before": before }), &text);
     Ok(())

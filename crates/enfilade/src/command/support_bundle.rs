@@ -143,7 +143,7 @@ fn metrics(data: &Path, config: Option<&Path>) -> Vec<u8> {
     let read = || {
         let config = home::config_of(Some(data.to_owned()), config)?;
         let text = config.operations.listen.for_client();
-        let address = text.to_socket_addrs()?.next().context("no address")?;
+        let address = text.to_socket_addrs()?.next().context("`[operations] listen` has no IP address")?;
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))
             .with_context(|| format!("no server answers on {text}"))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;

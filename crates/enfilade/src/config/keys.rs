@@ -195,7 +195,7 @@ keys! {
         regex: Option<Expression>, "no rule", Restart;
         /// A description of the regular expression, for users with a password that does not match.
         regex_description: Option<String>, "the regular expression itself", Restart;
-        /// When a password expires.
+        /// How long a new password is valid.
         expire_after: Option<Duration>, "never", Restart;
         /// How long a user must keep a new password.
         keep_for: Option<Duration>, "off", Restart;
@@ -267,7 +267,8 @@ keys! {
         files: Option<PathBuf>, "the data directory", Restart;
         /// The numeric id (GID) of the group that shares the data directory.
         group: Option<u32>, "only the owner", Restart;
-        /// If a file is broken, its last valid content is used for this number of seconds.
+        /// The number of seconds for which the server uses the last valid content of an edited file, such as `user.cfg`, or the last Fernet keys,
+        /// while it cannot read the present ones. After this time, requests that need this content or these keys are refused.
         stale_limit: i64 = STALE_LIMIT_SECONDS, Restart;
         /// The largest size of the store of facts, in MiB. All processes that share the data directory must have the same value.
         map_mebibytes: Option<MapSize>, "65536, or less where the address space is small", Restart;

@@ -181,7 +181,8 @@ pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: 
             () = lifecycle.cut.notified() => return,
             _ = looks.tick() => match lifecycle.progress.look(&mut seen, seconds, &lifecycle.limits) {
                 Verdict::GoesOn => continue,
-                // An idle connection is drained before it is closed. So a request that the client sends in the meantime is still answered.
+                // An idle connection is drained before it is closed. So on HTTP/2, a request that the client sent before it got the GOAWAY frame is
+                // still answered.
                 Verdict::Idle if !draining => seen.begin_again(),
                 Verdict::Idle | Verdict::Stands => return,
             },

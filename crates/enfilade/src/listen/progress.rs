@@ -149,7 +149,7 @@ pub(crate) enum Flow {
         Body,
         #[expect(
             dead_code,
-            reason = "counts as running until the whole response is passed to the connection"
+            reason = "the request counts as running until the whole response is passed to the connection"
         )]
         Running,
     ),

@@ -45,7 +45,8 @@ impl Held {
 }
 
 /// This value is dropped when the other member has answered, or when the request to it has failed. If the other member has not asked for the body,
-/// the body is dropped, too. Then the connection of the client ends after the response. The other member also closes its connection.
+/// the body is dropped, too. Then the connection of the client ends after the response. The other member also closes the connection on which it
+/// got the request.
 pub(super) struct UntilAnswered(Held);
 
 impl Drop for UntilAnswered {

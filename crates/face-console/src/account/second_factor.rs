@@ -106,7 +106,7 @@ pub(super) async fn begin(click: &mut Click<'_>) -> Result<Answer, Trouble> {
 }
 
 /// The page with the secret, and the form for the first code. Only the response to the form with the password contains the secret. If the user has to
-/// enter the code again, the page does not contain the secret, because a session without the password could request this page.
+/// enter the code again, the page does not contain the secret, because a client with the cookie, but without the password, could request this page.
 fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
     let shown = secret.map(|secret| shown(click, secret));
     let content = html! {
@@ -129,7 +129,7 @@ fn set_up(click: &mut Click<'_>, secret: Option<&FactorSecret>) -> Answer {
                     label for="factor-code" { "Code" }
                     input #factor-code name="code" inputmode="numeric" autocomplete="one-time-code" required autofocus;
                 }
-                p.weak.small { "Then all sessions of the account end, and you sign in again with the next code." }
+                p.weak.small { "When you confirm, all sessions of the account end, and you sign in again with the next code." }
                 div.bar { button.main { "Confirm" } a.button href="/console/account" { "Cancel" } }
             }
         }

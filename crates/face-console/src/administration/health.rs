@@ -89,7 +89,7 @@ fn checks(faces: &Faces) -> Vec<Check> {
             what: "Failed logins",
             is_good: penalties.barred == 0,
             says: format!(
-                "{} since the start, {} from blocked addresses",
+                "{} since the start; also, {} attempts from blocked addresses were refused",
                 penalties.failed, penalties.barred
             ),
         },

@@ -535,7 +535,7 @@ const RULES_BEGIN: &str = "<!-- the rules, written by the test `every_rule_has_i
 fn every_rule_has_its_row() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/keystone.md");
     let text = std::fs::read_to_string(&page).unwrap();
-    let (before, written) = text.split_once(RULES_BEGIN).expect("docs/keystone.md has its mark");
+    let (before, written) = text.split_once(RULES_BEGIN).expect("docs/keystone.md has no line `RULES_BEGIN`");
     let expected = rules();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(&page, format!("{before}{RULES_BEGIN}{expected}")).unwrap();

@@ -105,7 +105,7 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
     let rows: &[&[V3Route]] = &[
         &[
             nobody("GET", "", V3Call::Version, "Show API version"),
-            nobody("POST", "/auth/tokens", V3Call::Login, "Create token from a password, a token or an application credential"),
+            nobody("POST", "/auth/tokens", V3Call::Login, "Create token from a password, a passcode, a token, an application credential or an OAuth access token"),
             session("GET", "/auth/tokens", V3Call::Validate, "validate_token", "Validate and show the token in X-Subject-Token"),
             session("HEAD", "/auth/tokens", V3Call::Check, "check_token", "Check the token in X-Subject-Token"),
             session("DELETE", "/auth/tokens", V3Call::Do(tokens::revoke), "revoke_token", "Revoke the token in X-Subject-Token"),

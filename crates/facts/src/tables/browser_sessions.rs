@@ -137,8 +137,13 @@ impl TryFrom<String> for SecretDigest {
         if text == REDACTED {
             return Ok(SecretDigest::NONE);
         }
-        let malformed =
-            || Malformed::new("digest of a secret", REDACTED, "expected 64 lower-case hexadecimal digits");
+        let malformed = || {
+            Malformed::new(
+                "digest of a secret",
+                REDACTED,
+                "expected 64 lower-case hexadecimal digits; the refused text is not shown",
+            )
+        };
         from_lower_hex(&text).map(SecretDigest).ok_or_else(malformed)
     }
 }

@@ -71,7 +71,7 @@ impl From<Verifier> for String {
 impl TryFrom<String> for Verifier {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
-        let expected = "expected `keyed:` or `certificate:` and 64 hexadecimal digits, `crypt:` or `upgrading:` and a hash, or `missing`";
+        let expected = "expected `keyed:` or `certificate:` and 64 hexadecimal digits, `crypt:` or `upgrading:` and a hash, or `missing`; the refused text is not shown";
         let malformed = || Malformed::new("verifier", "", expected);
         let digest = |digits| from_hex(digits)?.try_into().ok();
         if text == "missing" {

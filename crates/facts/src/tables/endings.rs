@@ -31,11 +31,15 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 pub const ENDINGS: [(&str, &str, &str); 30] = [
     ("a user is disabled", "the sessions that depend on the user", "the same"),
     ("a user is deleted", "the sessions that depend on the user", "the same"),
-    ("a user gets another password", "all sessions of the user", "the same"),
-    ("a user confirms a second factor in the console", "all sessions of the user", "no user can do this"),
+    ("a user gets another password", "the sessions that depend on the user", "the same"),
+    (
+        "a user confirms a second factor in the console",
+        "the sessions that depend on the user",
+        "no user can do this",
+    ),
     (
         "an expired user gets a later expiry date",
-        "all sessions of the user that were issued before the change",
+        "the sessions that depend on the user and were issued before the change",
         "users have no expiry date",
     ),
     ("a user is removed from a group", "the sessions that depend on the user", "the same"),
@@ -77,12 +81,12 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
     ("a project is deleted", "the sessions for the project", "the same"),
     (
         "a domain is disabled",
-        "the sessions for the domain, and those that depend on its users, groups or roles",
+        "the sessions for the domain and for its projects, and those that depend on its users, groups or roles",
         "the sessions are valid again when the domain is enabled; while the domain is disabled, its groups still grant roles",
     ),
     (
         "a domain is deleted",
-        "the sessions for the domain, and those that depend on its users, groups or roles",
+        "the sessions for the domain and for its projects, and those that depend on its users, groups or roles",
         "the same",
     ),
     (
@@ -128,27 +132,27 @@ pub const ENDINGS: [(&str, &str, &str); 30] = [
     ),
     (
         "the sessions of a user are revoked (`revoke user`)",
-        "all sessions of the user",
+        "the sessions that depend on the user",
         "no API call revokes all sessions of a user",
     ),
     (
         "the sessions of a group are revoked (`revoke group`)",
-        "all sessions of its members",
+        "the sessions that depend on a member of the group",
         "no API call revokes the sessions of a group",
     ),
     (
         "the sessions for a project or domain are revoked (`revoke project`, `revoke domain`)",
-        "all sessions for the project or domain; for a domain also those of its users",
+        "all sessions for the project or domain; for a domain also the sessions for its projects, and those that depend on its users",
         "no API call revokes the sessions for a project or domain",
     ),
     (
         "all sessions and credentials of a user are revoked (`revoke user --everything`)",
-        "the sessions that depend on the user; password, API tokens, keys, trusts and OAuth access tokens are deleted",
+        "the sessions that depend on the user; password, API tokens, EC2 keys, trusts and OAuth access tokens are deleted",
         "no API call revokes everything of a user",
     ),
     (
         "all sessions and lent credentials for a project are revoked (`revoke project --everything`)",
-        "the sessions for the project; application credentials, keys, trusts and OAuth access tokens for it are deleted",
+        "the sessions for the project; application credentials, EC2 keys, trusts and OAuth access tokens for it are deleted",
         "no API call revokes everything for a project",
     ),
 ];

@@ -50,7 +50,13 @@ impl TryFrom<String> for SharedSecret {
         if text == REDACTED {
             return Ok(SharedSecret(None));
         }
-        let malformed = || Malformed::new("shared secret", "", "expected 32 lower-case hexadecimal digits");
+        let malformed = || {
+            Malformed::new(
+                "shared secret",
+                "",
+                "expected 32 lower-case hexadecimal digits; the refused text is not shown",
+            )
+        };
         from_lower_hex(&text).map(SharedSecret::from_random).ok_or_else(malformed)
     }
 }

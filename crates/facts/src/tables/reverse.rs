@@ -157,7 +157,7 @@ impl ReverseKey {
         [&[ACCESS_FOR], project.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the keys of all marks. The keys are in the order of the seconds at which the last tokens of the marks expire.
+    /// The prefix of the [`ReverseKey::Ends`] of all marks. The keys are in the order of the seconds at which the last tokens of the marks expire.
     pub fn ends() -> Vec<u8> {
         vec![ENDS]
     }

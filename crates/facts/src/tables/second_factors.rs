@@ -30,7 +30,13 @@ impl TryFrom<String> for SealedSecret {
         if text == REDACTED {
             return Ok(SealedSecret(Vec::new()));
         }
-        let malformed = || Malformed::new("sealed secret", REDACTED, "expected hexadecimal digits");
+        let malformed = || {
+            Malformed::new(
+                "sealed secret",
+                REDACTED,
+                "expected hexadecimal digits; the refused text is not shown",
+            )
+        };
         from_hex(&text).map(SealedSecret).ok_or_else(malformed)
     }
 }

@@ -4,7 +4,7 @@ use time::{Date, Month, OffsetDateTime, Time};
 
 /// The seconds of 9999-12-31T23:59:59Z: RFC 3339 and HTTP have no later years.
 pub const LAST_SECOND: i64 = 253_402_300_799;
-/// The seconds of -9999-01-01T00:00:00Z, the first time that the library supports.
+/// The seconds of -9999-01-01T00:00:00Z, the earliest time that the library `time` supports.
 const FIRST_SECOND: i64 = -377_705_116_800;
 const SECONDS_PER_DAY: i64 = 86_400;
 /// The number of microseconds in a second.

@@ -34,7 +34,7 @@ const UNSEEN: [(u32, u32); 25] = [
     (0xE0000, 0xE0FFF),
 ];
 
-/// Whether a character is a control character or not visible. The spelling of a name never contains such a character as it is
+/// Whether a character is a control character, or is not visible. The spelling of a name never contains such a character as it is
 /// ([`crate::vocabulary::Authid`]).
 pub fn is_unseen(c: char) -> bool {
     if c.is_ascii() {

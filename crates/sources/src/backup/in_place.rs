@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct NewDirectory {
     path: PathBuf,
     new: PathBuf,
-    /// The lock file of the directory. It is locked while this process restores. The kernel releases the lock when the process ends, also if the
+    /// The open new directory. This process holds a lock on it during the restore. The kernel releases the lock when the process ends, also if the
     /// process is killed.
     _lock: File,
     is_in_place: bool,

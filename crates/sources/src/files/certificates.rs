@@ -98,7 +98,7 @@ pub fn list(directory: &Path) -> io::Result<Listed> {
 
 impl Listed {
     /// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. If a `.pem` file of
-    /// the same name is in the same directory, the `.crt` file contains the certificate of the authority, and is not in the result.
+    /// the same name is in the same directory, the `.crt` file is taken for the certificate of the authority, and is not in the result.
     pub fn passed_over(&self) -> Vec<PathBuf> {
         let has_key = |bytes: &[u8]| bytes.windows(PRIVATE_KEY.len()).any(|window| window == PRIVATE_KEY);
         let is_unserved = |file: &&PathBuf| {
@@ -180,7 +180,7 @@ pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
         return false;
     }
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
-    // Other programs store certificates of authorities as `.crt`. So a `.crt` file is a certificate only if its `.key` file exists.
+    // Other programs store certificates of authorities as `.crt`. So a `.crt` file counts only if its `.key` file exists.
     extension != Some("crt")
         || [true, false].into_iter().any(|whole| companion_path(&directory.join(name), "key", whole).exists())
 }

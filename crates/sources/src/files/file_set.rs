@@ -160,7 +160,7 @@ impl FileSet {
 /// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError<E> {
-    /// The file or its lock cannot be used, or the file cannot contain a value.
+    /// The file or its lock cannot be used, or a new value cannot be written in the syntax of the file.
     #[error("{0}")]
     File(String),
     /// The callback refused the change.

@@ -121,8 +121,8 @@ pub fn is_version(bytes: &[u8], row: &MirroredFile) -> bool {
 impl Mirror {
     /// A mirror of these files. The files need not exist.
     pub fn new(set: FileSet) -> Self {
-        // If the kernel gives no random bytes, a constant is used. This is safe: an attacker who can write the file does not need a collision of
-        // digests.
+        // If the kernel gives no random bytes, a constant is used. This is safe: an attacker needs to write the file to cause a collision of digests,
+        // and an attacker who can write the file can change its entries anyway.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked) = (None, None, None);

@@ -106,7 +106,7 @@ impl Compaction {
 }
 
 impl Status {
-    /// Whether a compaction is useful: the file is not small, and at least half of it is free. A compaction can free more than the unused pages,
+    /// Whether a compaction is useful: the file is not small, and more than half of it is free. A compaction can free more than the unused pages,
     /// because used pages may be partly empty. The store of a member of a fleet cannot be compacted.
     pub fn is_worth_compacting(&self) -> bool {
         !self.is_replica

@@ -190,7 +190,7 @@ impl<'r> DiskSpace<'r> {
         DiskSpace { reserve, page_bytes, file_bytes, bound: None }
     }
 
-    /// Adds a change. After this change, the file has at most the length `file_bytes`. The change may have to leave a part of the reserve
+    /// Adds a change. After this change, the file has at most the length `file_bytes`. The change may have to leave a part of the reserve unused
     /// (`bounds.rs`). Returns an error if this part was already missing before the transaction, and cannot be allocated.
     pub(super) fn take(
         &mut self,
@@ -208,8 +208,8 @@ impl<'r> DiskSpace<'r> {
         Ok(())
     }
 
-    /// Returns an error if the reserve would be missing after the transaction, and cannot be made. After the transaction, the file has at most the
-    /// length `file_bytes`.
+    /// Returns an error if the part of the reserve that the transaction must leave unused would be missing after the transaction, and cannot be
+    /// allocated. After the transaction, the file has at most the length `file_bytes`.
     pub(super) fn check(
         &self,
         file_bytes: u64,
@@ -219,8 +219,8 @@ impl<'r> DiskSpace<'r> {
         self.keep_after(file_bytes, used_bytes().map_err(unavailable)?, bound)
     }
 
-    /// The transaction must leave the part of the reserve that `bound` names. Returns an error if this part would be missing after the transaction,
-    /// and cannot be allocated. After the transaction, the file has at most the length `file_bytes`, and `used_bytes` of it are in use.
+    /// The transaction must leave unused the part of the reserve that `bound` names. Returns an error if this part would be missing after the
+    /// transaction, and cannot be allocated. After the transaction, the file has at most the length `file_bytes`, and `used_bytes` of it are in use.
     pub(super) fn keep_after(
         &self,
         file_bytes: u64,

@@ -388,7 +388,7 @@ fn open_with_tables(path: &Path, terms: Terms, store: Store) -> Result<(Environm
     Ok((environment, format & !REPLICA))
 }
 
-/// Checks the newest commit of a store without a high-water mark, and opens the map again if the commit is sound.
+/// Checks the two newest commits of a store without a high-water mark, and opens the map again if no damage is found.
 fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
     let map_bytes = env.info().map_size;
     env.prepare_for_closing().wait();

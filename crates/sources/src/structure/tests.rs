@@ -53,7 +53,7 @@ fn a_sound_file_passes_and_a_page_that_is_not_missed_is_free_or_part_of_a_value(
             free += usize::from(checked.problems.is_empty());
         }
     }
-    assert!(free > 2 && pages - free > 10, "{free} of {pages} pages are not missed");
+    assert!(free > 2 && pages - free > 10, "{free} of {pages} pages can be filled with zeros unnoticed");
 }
 
 #[test]

@@ -71,8 +71,8 @@ async fn a_rule_is_one_record_of_its_user_and_outlives_its_credentials() {
     let by_id = json!([{ "id": a }, { "id": a, "path": "/other" }, get("/a")]);
     let (three, of_three) = ids(&world, "three", by_id).await;
     assert_eq!(of_three, std::slice::from_ref(a));
-    // The creation of a credential writes its rules again, even if the rules exist already. So a deletion that was built without knowledge of the
-    // credential is not committed.
+    // The creation of a credential writes its rules again, even if the rules exist already. So if another request prepared the deletion of such a
+    // rule before it could see the credential, the deletion is not committed.
     let newest = world.house.facts().at().revision;
     let (key, _) = stored(&world, "member").into_iter().find(|(_, rule)| rule.path == "/a").unwrap();
     let written = world.house.facts().read(|view| view.revision_of::<AccessRule>(&key).unwrap()).unwrap();

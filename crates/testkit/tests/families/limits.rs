@@ -178,7 +178,7 @@ async fn limits_of_two_levels() {
         ("admin", "DELETE", "/v3/limits/<of-a>", none(), 204, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(11), 403, &["larger than that of the parent"]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(6), 200, &[]),
-        // If the limit of the domain changes, or the limit of a project below a project of the domain, the server compares the two limits.
+        // The limit of a project below a project is also compared with the limit of the domain, when either of the two limits is changed.
         ("admin", "PATCH", "/v3/limits/<domain>", patch(5), 403, &["smaller than that of a project below"]),
         ("admin", "PATCH", "/v3/limits/<domain>", patch(6), 200, &[]),
         ("admin", "PATCH", "/v3/limits/<in-project>", patch(7), 403, &["larger than that of the domain"]),

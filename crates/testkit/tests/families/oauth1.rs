@@ -106,7 +106,7 @@ impl Signer {
     }
 }
 
-/// The id and secret in the form of an answer.
+/// Finds the id and the secret of a token in the text of an answer.
 fn key(text: &str) -> Key {
     let part = |name: &str| {
         let mut parts = text.split('&').filter_map(|part| part.split_once('='));

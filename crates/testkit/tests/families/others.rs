@@ -81,7 +81,7 @@ async fn changed_credentials_and_regions() {
         ("admin", "POST", "/v3/services -> service", json!({ "service": { "type": "volume" } }), 201, &[]),
         ("admin", "POST", "/v3/endpoints -> endpoint", endpoint("<service>", "public", json!("inner")), 201, &[]),
         ("admin", "DELETE", "/v3/regions/east", none(), 403, &["endpoints"]),
-        // The old parameter `region` creates the region if it does not exist.
+        // A missing region is created only for the old attribute `region`, and not for `region_id`.
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region_id": "west" })), 404, &["west"]),
         // A refused request creates no region.
         ("admin", "PATCH", "/v3/endpoints/<endpoint>", moved(json!({ "region": "half", "url": "ftp://x" })), 400, &["URL"]),

@@ -166,7 +166,7 @@ impl World {
             let missed: Vec<_> = texts.iter().filter(|part| !has(part)).collect();
             if is != *status || !missed.is_empty() {
                 wrong.push(format!(
-                    "{who}: {method} {path} {body}\n  {is}, expected {status}; {missed:?}\n  {text}"
+                    "{who}: {method} {path} {body}\n  status {is}, not {status}; unmet: {missed:?}\n  {text}"
                 ));
             }
             if let Some(new) = new {

@@ -58,7 +58,7 @@ fn alone(world: &World, seed: u64, runs: u64) {
     }
     assert!(done > 0 && refused > 0 && left > 0);
     eprintln!(
-        "{runs} acts alone: {done} whole, {left} but for members that were named, {refused} refused, each as the reference says"
+        "{runs} acts of one actor: {done} done completely, {left} done except for members that the answer named, {refused} refused; each outcome equals the reference"
     );
 }
 
@@ -146,7 +146,7 @@ fn whatever_a_second_actor_does_between_two_steps_nothing_is_lost() {
     assert!(is_well, "a check failed, see above");
     assert_eq!(steps.runs, runs);
     println!(
-        "{} runs with a second actor, {} steps that touch files, {} turns changed hands there: nothing is lost, and every answer is the truth",
+        "{} runs with a second actor, {} system calls that reach files, {} switches to the other actor at these calls: nothing is lost, and every answer is right",
         steps.runs, steps.of_files, steps.switches
     );
     assert!(steps.switches > runs / 2);

@@ -346,7 +346,7 @@ impl Tree {
     /// Checks the properties that are true for every order of steps.
     pub(crate) fn check(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let said = || format!("{said}, and then {now:#?}");
-        assert!(!now.keys().any(|path| path.contains(".enfilade-")), "something is left hidden: {}", said());
+        assert!(!now.keys().any(|path| path.contains(".enfilade-")), "a reserved name is left: {}", said());
         let is_done = |who: usize| outcomes[who].is_ok();
         let actors = [Actor::Alice, Actor::Bob];
         let mut known: Vec<(String, String, Acl)> = Vec::new();
@@ -364,8 +364,8 @@ impl Tree {
                 let is_own = who == 1 && content == "new";
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
-            // If the other actor moved the entry first, the entry may be removed at its new path. If the other actor removed the target directory of
-            // a MOVE meanwhile, the MOVE is not acknowledged: the moved entry is gone and cannot return.
+            // If the other actor removes the target directory of a MOVE before the MOVE ends, the MOVE is not acknowledged, although it moved the
+            // entry: the entry is gone and cannot return.
             let is_lost_above = |who: usize| match &acts[who] {
                 Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
                 _ => false,
@@ -378,7 +378,7 @@ impl Tree {
                 _ => None,
             };
             let moved_to = |who: usize| goal(who).filter(|_| was_done(who));
-            // An entry that was moved back existed at the target of the MOVE for a moment.
+            // An actor may also remove an entry at the target of the other actor's MOVE. An entry that was moved back was there for a moment.
             let takes_moved = |who: usize| {
                 let path = goal(1 - who);
                 path.is_some_and(|path| {
@@ -439,7 +439,7 @@ impl Tree {
                     let is_there = copied == Some(&self.0[&path].content);
                     assert!(
                         !is_seen || is_there || is_told(&path),
-                        "{path} was not copied, nor told: {}",
+                        "{path} was not copied, and the answer does not name it: {}",
                         said()
                     );
                 }

@@ -290,13 +290,13 @@ impl Holder {
                 && let Some(rights) = world.rights(&token).await
                 && !world.may_be(&rights, true)
             {
-                return Err(format!("{way:?} outlives what was lent: {rights:?}"));
+                return Err(format!("{way:?} works after the lent credential ended: {rights:?}"));
             }
             if let Some(shown @ Shown::Basic(..)) = way.shown() {
                 let answer = world.http.ask(&shown, "GET", "/whoami", &Value::Null).await;
                 let Shown::Basic(authid, _) = &shown else { continue };
                 if answer.is_good() && !is_mallorys(authid) {
-                    return Err(format!("{way:?} outlives what was lent: {}", answer.text));
+                    return Err(format!("{way:?} works after the lent credential ended: {}", answer.text));
                 }
             }
         }
@@ -304,7 +304,7 @@ impl Holder {
         for (id, trust) in world.new_trusts() {
             let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
             if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {
-                return Err(format!("{trust:?} outlives what was lent"));
+                return Err(format!("{trust:?} works after the lent credential ended"));
             }
         }
         Ok(())

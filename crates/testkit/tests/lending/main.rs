@@ -24,7 +24,7 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Counts of successful steps. If no step succeeds, the test fails.
+/// Counts that show what the steps reached. If too few steps succeed, the test fails.
 #[derive(Default)]
 struct Tally {
     episodes: BTreeMap<First, u64>,
@@ -90,13 +90,13 @@ async fn what_was_lent_is_never_outgrown_or_outlived() {
     // A run without successful steps proves nothing.
     assert!(
         steps < 5_000 || tally.episodes.len() == 7 && tally.deepest >= 3,
-        "{:?} {}",
+        "first lent credentials by kind: {:?}, longest chain of credentials: {}",
         tally.episodes,
         tally.deepest
     );
-    assert!(tally.good as u64 * 20 > steps, "{} of {steps}", tally.good);
+    assert!(tally.good as u64 * 20 > steps, "{} good answers in {steps} steps", tally.good);
     println!(
-        "{steps} steps, lent first: {:?}, ended while whole: {}, ways in found: {}, deepest chain: {}, granted: {}, 0 outgrown or outlived",
+        "{steps} steps, first lent credentials by kind: {:?}, ended by the test: {}, known credentials: {}, longest chain of credentials: {}, good answers: {}, 0 credentials with more rights or a longer life than was lent",
         tally.episodes, tally.whole, tally.ways, tally.deepest, tally.good
     );
 }

@@ -93,7 +93,7 @@ async fn by_access(
     use base64::Engine as _;
     static NONCE: AtomicU64 = AtomicU64::new(0);
     let (nonce, now) = (NONCE.fetch_add(1, Ordering::Relaxed), world.now());
-    // The names are in the order of the signed text.
+    // The signed text contains the parameters in the order of their names.
     let pairs = format!(
         "oauth_consumer_key={}&oauth_nonce={nonce}&oauth_signature_method=HMAC-SHA1&oauth_timestamp={now}&oauth_token={}",
         consumer.0, token.0

@@ -275,7 +275,7 @@ impl World {
             let new: Vec<_> = now.fixed.iter().filter(differs).map(|(key, _)| key).collect();
             let gone: Vec<_> = before.fixed.keys().filter(|key| !now.fixed.contains_key(*key)).collect();
             return Err(format!(
-                "accounts, groups or roles are others: new or changed {new:?}, gone {gone:?}"
+                "accounts, groups or roles differ from before: new or changed {new:?}, gone {gone:?}"
             ));
         }
         let mallory = self.users["mallory"];

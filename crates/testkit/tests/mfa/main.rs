@@ -172,7 +172,7 @@ async fn a_receipt_stands_for_its_methods() {
     world.wait(1);
     world.login_as("ann", &["totp"], &world.passcode(0), None, &token).await.is_refused();
 
-    // The receipt alone adds no method, and a receipt of one user is refused for another user.
+    // The receipt proves only the password, so together with the password it is not enough. A receipt of one user is refused for another user.
     world.login_as("ann", &["password"], "", None, &receipt).await.receipt();
     world.login_as("bob", &["password"], "", None, &receipt).await.is_refused();
     world.wait(1);

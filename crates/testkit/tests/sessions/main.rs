@@ -156,7 +156,7 @@ impl World {
     fn purged(&self) -> i64 {
         let passed = self.house.facts().read(|view| view.get::<Revocation>(&Revoked::Passed));
         let purged = passed.unwrap().unwrap().map_or(i64::MIN, |passed| passed.issued_before);
-        assert!(purged <= self.now() - self.wall, "a clock that is ahead purged what is live");
+        assert!(purged <= self.now() - self.wall, "marks were purged up to a time in the future");
         purged
     }
 
@@ -194,7 +194,7 @@ impl World {
             Some(Where::Project(n)) => Scope::Project(self.projects[n].0),
             Some(Where::Domain(n)) => Scope::Domain(self.domains[n].1),
             Some(Where::System) => Scope::System,
-            Some(Where::Below(_)) => panic!("a session is for no such thing"),
+            Some(Where::Below(_)) => panic!("no session has the scope of all projects of a domain"),
         }
     }
 
@@ -516,7 +516,7 @@ struct Reached(u64);
 impl Drop for Reached {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("found at step {}", self.0);
+            println!("a check failed at step {}", self.0);
         }
     }
 }
@@ -554,5 +554,8 @@ async fn sessions_are_what_a_model_says_that_scans_everything() {
         assert!(made.get(kind).copied().unwrap_or(0) * share > steps, "{made:?} of {steps}");
     }
     assert!(world.later > 0);
-    println!("{steps} steps, sessions made: {made:?}, later than the clock: {}, 0 differences", world.later);
+    println!(
+        "{steps} steps, sessions made: {made:?}, with an issue time later than the clock: {}, 0 differences",
+        world.later
+    );
 }

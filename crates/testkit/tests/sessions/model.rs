@@ -71,7 +71,7 @@ pub(crate) struct Event {
     pub(crate) ended: Ended,
 }
 
-/// A record that lost a part: earlier sessions that depend on it have ended.
+/// A change that took rights away: earlier sessions that depend on the changed record have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// A role of this holder on this scope was removed.
@@ -140,7 +140,7 @@ pub(crate) struct Trust {
 
 /// The verdicts of the model. The model searches all events for each verdict.
 impl World {
-    /// Whether the record lost a part after a session was issued.
+    /// Whether such a change was made after a session was issued.
     pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
         self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }

@@ -11,7 +11,7 @@ impl World {
     /// The refusal, the clock, and each mark that covers the second in which the token was issued, with the changes that wrote the mark. Marks of
     /// other tokens and chains are left out.
     pub(crate) fn reasons(&self, token: &Token) -> String {
-        let mut told = format!("now {}, right is {}\n", self.now(), self.now() - self.wall);
+        let mut told = format!("clock: {} s, right time: {} s\n", self.now(), self.now() - self.wall);
         let refusal = self.ask(token).err().map(|refusal| refusal.to_string());
         let _ = writeln!(told, "refusal: {refusal:?}");
         for of_time in [Revoked::Horizon, Revoked::Passed] {

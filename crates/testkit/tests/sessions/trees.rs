@@ -44,7 +44,7 @@ impl World {
         let projects: Vec<ProjectId> =
             (0..4).map(|n| admin::add_project(&ctx, &realm, &format!("p{n}"), None).unwrap().0).collect();
         let who = Target::User(userid);
-        // The user has no role on the last project, and so no session for it.
+        // The user has no role on the last project. So the server refuses a session for this project, except a session by the trust.
         for (project, role) in projects.iter().zip(["admin", "member", "reader"]) {
             admin::grant_role(&ctx, &who, &On::Project(*project), role).unwrap();
         }
@@ -131,7 +131,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
         for _ in 0..1 + dice.roll(4) {
             let (token, parent) = sessions[dice.roll(sessions.len())].clone();
             let Some(mut visit) = world.come_in(&token) else {
-                // This is the only root session for a scope on which its user has no role.
+                // Only a root session for the last project is refused, because the user has no role on this project.
                 assert_eq!(parent.scope, Scope::Project(world.projects[3]));
                 break;
             };

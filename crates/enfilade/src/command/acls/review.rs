@@ -142,7 +142,7 @@ pub(super) fn changes(before: &Path, after: &Path, json: bool) -> anyhow::Result
         }
     }
     if !json {
-        output::note(&format!("access: {gained} gained, {lost} lost, {other} changed"));
+        output::note(&format!("access of users to paths: {gained} gained, {lost} lost, {other} changed"));
     }
     Ok(())
 }

@@ -50,8 +50,8 @@ pub(in crate::command) fn restore(
     Ok(())
 }
 
-/// Reads the whole backup. Also fails if the backup does not contain a file from which records of its facts were read. A restore would lose the
-/// content of the file.
+/// Reads the whole backup. Also fails if records in the backup were read from an edited file, and the backup does not contain this file. A restore
+/// would lose the content of the file.
 fn check(source: &Path, backup: Result<Backup, BackupError>, json: bool) -> anyhow::Result<()> {
     let mut followed = Vec::new();
     let checked = backup.and_then(|backup| {

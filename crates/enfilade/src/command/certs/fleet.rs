@@ -75,5 +75,5 @@ pub(super) fn remove(installation: &Installation, name: &str, json: bool) -> any
 }
 
 fn taken_over(got: anyhow::Result<()>) -> anyhow::Result<()> {
-    got.context("the certificate of the fleet was changed, so do not run this command again. This machine does not have the change yet; its server tries again")
+    got.context("the certificate of the fleet was changed, so do not run this command again. This machine does not have the change yet; its server tries again to get the change")
 }

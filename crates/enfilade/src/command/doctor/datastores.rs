@@ -68,8 +68,8 @@ fn foreign_house(root: &Path, own: &Path) -> Option<PathBuf> {
     above.find(|place| place.join("facts/data.mdb").exists()).map(Path::to_owned)
 }
 
-/// The warning about a directory in the data directory of another server. A restored copy of a data directory contains the paths of the server that
-/// was backed up.
+/// The warning about a directory in the data directory of another server. One cause is a restore: the restored configuration contains the paths
+/// of the server that was backed up.
 fn of_other_server(root: &str, house: &Path) -> String {
     format!(
         "`{root}` is in the data directory of another server, `{}`. If both servers use this directory, each server permits requests that the other \

@@ -83,7 +83,7 @@ fn member(installation: &Installation, lmdb: &Lmdb) -> anyhow::Result<Finding> {
         () if silent => warning(
             what,
             format!(
-                "{text}; a server of the fleet has no contact with etcd. Each change takes 1 s until this server has contact again, or until etcd removes the record of this server. `enfilade fleet status` shows the server (STATE)"
+                "{text}; a server of the fleet has no contact with etcd. Each change takes as long as `[fleet] proof_millis` (by default 1 s) until this server has contact again, or until etcd removes the record of this server. `enfilade fleet status` shows the server (STATE)"
             ),
         ),
         () if have_different_keys(&members) => warning(

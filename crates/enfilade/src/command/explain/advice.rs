@@ -207,7 +207,7 @@ impl Asked<'_> {
                 let lines: String = lines.iter().map(|line| format!(" {}", word(line))).collect();
                 let inherit = match lines.contains("inherit=") {
                     true => {
-                        "To include files and directories that are created later, append inherit=files,dirs to the line. "
+                        "To include files and directories that are created later, append inherit=files,dirs to the new line in the following command. "
                     }
                     false => "",
                 };

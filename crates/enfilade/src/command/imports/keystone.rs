@@ -259,8 +259,8 @@ async fn ask(name: &str, dump: &Dump) -> anyhow::Result<Asked> {
     Ok(asked)
 }
 
-/// Calls `take` with each user or each group of all domains. If domains have separate directories, Keystone lists the users or groups of only one
-/// domain at a time. If the directory of a domain does not answer, the import continues. Then the report names the domain.
+/// Calls `take` with each user or each group of all domains. If domains have their own LDAP directories, Keystone lists the users or groups of
+/// only one domain at a time. If the LDAP directory of a domain does not answer, the import continues, and the report names the domain.
 async fn of_domains(
     api: &mut Api,
     asked: &mut Asked,

@@ -116,8 +116,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
         next.push(Step { why: why.to_owned(), commands: shut.iter().take(5).map(open).collect() });
     }
     if let Some(first) = report.names("datastore", |item| item.left_out.is_none()).first() {
-        let why = "an imported datastore has no ACL, so the mode bits of its files also decide who has access, and nobody can write into a \
-                   directory that belongs to another user of this machine; give rights with an ACL";
+        let why = "an imported datastore has no ACL, so the mode bits of its files also decide who has access. An imported user without a uid \
+                   counts as \"other\", and usually cannot write; give rights with an ACL";
         let acl = format!("acl set {first} / 'allow USER@REALM modify inherit=files,dirs' --recursive");
         next.push(Step { why: why.to_owned(), commands: vec![command(&acl)] });
     }

@@ -51,14 +51,14 @@ fn what_is_malformed_is_found_however_it_comes() {
         ("a path by name in Huffman's code", vec![(1, 5, 1, b"\0\x84\xb9\x58\xd3\x3f\x02/#")], true),
         ("a scheme", vec![(1, 5, 1, b"\x06\x00")], true),
         ("a scheme in Huffman's code", vec![(1, 5, 1, b"\0\x85\xb8\x82\x4e\x5a\x4b\0")], true),
-        ("what was kept", vec![(1, 5, 1, b"\x44\x02/#"), (0, 1, 1, b"#"), (1, 5, 3, b"\xbe")], true),
-        ("its name with another value", vec![(1, 5, 1, b"\x44\x02/a"), (1, 5, 3, b"\x7e\x02/#")], true),
+        ("an entry of the table", vec![(1, 5, 1, b"\x44\x02/#"), (0, 1, 1, b"#"), (1, 5, 3, b"\xbe")], true),
+        ("an entry's name, another value", vec![(1, 5, 1, b"\x44\x02/a"), (1, 5, 3, b"\x7e\x02/#")], true),
         ("padding", vec![(1, 0x0d, 1, b"\x02\x82\x87\x04\x01/##")], false),
         ("priority", vec![(1, 0x25, 1, b"\0\0\0\0\xff\x04\x02/#")], true),
         ("a continuation", vec![(1, 1, 1, b"\x82\x04\x03"), (9, 4, 1, b"/#x")], true),
         ("trailers", vec![(1, 4, 1, request), (0, 0, 1, b"abc"), (1, 5, 1, b"\x40\x01a\x01#")], false),
         ("a method in trailers", vec![(1, 4, 1, request), (1, 5, 1, b"\x82")], true),
-        ("a made-up one in trailers", vec![(1, 4, 1, request), (1, 5, 1, b"\0\x02:x\0")], true),
+        ("an unknown pseudo-field in trailers", vec![(1, 4, 1, request), (1, 5, 1, b"\0\x02:x\0")], true),
         ("other frames", vec![(0, 0, 1, b"/#"), (4, 0, 0, b"\x04\x02/#"), (1, 5, 1, request)], false),
     ] {
         for piece in 1..40 {

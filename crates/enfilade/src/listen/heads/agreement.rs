@@ -141,6 +141,6 @@ fn the_follower_agrees_with_the_library_on_where_requests_begin() {
             (good, found) = (good + u64::from(flaw.is_none()), found + u64::from(flaw.is_some()));
         }
     }
-    assert!(good > n / 2 && found > n / 4, "{good} {found}");
+    assert!(good > n / 2 && found > n / 4, "{good} requests without a flaw, {found} with a flaw");
     println!("{n} connections: {good} requests without a flaw, {found} with a flaw");
 }

@@ -89,7 +89,7 @@ impl<'v, 's> Draft<'v, 's> {
             (false, _) => {
                 format!("the last good facts stay in use until the problem is {} s old", self.stale_limit)
             }
-            (true, true) => "refused".to_owned(),
+            (true, true) => "access is refused".to_owned(),
             (true, false) => "not in effect, because there is no earlier valid entry".to_owned(),
         }
     }

@@ -196,7 +196,7 @@ fn the_rest_of_a_disk_is_not_allocated_if_it_is_less_than_the_reserve() {
         let scratch = Scratch::new();
         let mut lmdb = open_on(&scratch.path().join("facts"), allocate);
         let environment = Arc::get_mut(&mut lmdb.environment).unwrap();
-        // Disk space for the other half of the reserve is already allocated.
+        // Half of the reserve is already allocated. `MISSING` is the other half.
         environment.disk_reserve.disk.allocated = |file| file.metadata().unwrap().len() + MISSING;
         environment.disk_reserve.disk.free = free;
         let given = lmdb.commit(&gives(1)).map(drop).map_err(|why| why.to_string());

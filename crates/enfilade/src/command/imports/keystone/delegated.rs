@@ -306,7 +306,8 @@ mod tests {
         for (rules, is_whole) in [
             (json!([]), true),
             (json!([["application_credential"], ["oauth1"], ["mapped"]]), true),
-            // Under these rules, an application credential alone, or an access token alone, is not enough for a login, as in Keystone.
+            // Under these rules, an application credential alone, or an access token alone, is not enough for a login. This is so in Keystone and on
+            // this server. So both can be imported.
             (json!([["password", "totp"]]), true),
             (json!([["mapped"]]), false),
             (json!([["application_credential", "mapped"], ["oauth1", "mapped"]]), false),

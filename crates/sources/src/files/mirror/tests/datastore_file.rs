@@ -76,7 +76,9 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
     // Another process makes its first look.
     bench.restart();
-    assert!(bench.look_at(LATE + 61).problems[0].contains("no entry of the file can be read: refused"));
+    assert!(
+        bench.look_at(LATE + 61).problems[0].contains("no entry of the file can be read: access is refused")
+    );
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.write(FILE, "datastore: aaa\n\tpath /a\n");
     bench.look_at(LATE + 62);
