@@ -13,8 +13,8 @@ pub use shown::LinePolicy;
 pub use terms::CertificateTerms;
 
 use enfilade_sources::files::certificates::{
-    Engine, Identity, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds, identity_of,
-    identity_of_whole, read_whole,
+    Engine, Identity, Listed, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds,
+    identity_of, identity_of_whole, read_whole,
 };
 use enfilade_tls::{
     Bundle, CertificateFile, Certificates, Digest, DigestedLeaf, FileChange, Leaf, Parts, Policy, Ready,
@@ -67,6 +67,8 @@ pub struct CertificateFiles {
     /// The time of the last [`Self::look`] or [`Self::look_past`], in nanoseconds since the epoch.
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
+    /// The list of the directory that the next look uses.
+    found: Mutex<Option<Listed>>,
     /// Whether the directory or the list could not be used at the last [`Self::look_again`], so that earlier certificates are in use.
     is_behind: AtomicBool,
 }
@@ -128,15 +130,15 @@ impl CertificateFiles {
         terms: CertificateTerms,
         engine: Box<dyn Engine>,
     ) -> Self {
-        let (versions, looked, listing) = (AtomicU64::new(1), AtomicU64::new(0), Mutex::new(None));
         CertificateFiles {
             place,
             engine,
             digest,
             terms,
-            versions,
-            looked,
-            listing,
+            versions: AtomicU64::new(1),
+            looked: AtomicU64::default(),
+            listing: Mutex::default(),
+            found: Mutex::default(),
             is_behind: AtomicBool::default(),
         }
     }
@@ -165,7 +167,9 @@ impl CertificateFiles {
     }
 
     fn list(&self) -> io::Result<Arc<Listing>> {
-        let listing = Arc::new(Listing::read(&self.place, &self.terms, |path| self.is_usable(path))?);
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listing = Listing::read(&self.place, &self.terms, found, |path| self.is_usable(path))?;
+        let listing = Arc::new(listing);
         // Only a crt-list is kept in memory; a directory is listed again each time.
         if matches!(self.place, CertificatePlace::List(_)) {
             *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
@@ -230,7 +234,7 @@ impl CertificateFiles {
         &self,
         listing: &Listing,
         names: &[OsString],
-        files: &mut Vec<CertificateFile>,
+        files: &mut Vec<Arc<CertificateFile>>,
     ) -> io::Result<Vec<BadCertificate>> {
         let made = self.leaves_of(&listing.base, names, |path, leaf| {
             listing.file(path, self.version(), self.digest.leaf(&leaf))
@@ -591,10 +595,4 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
 /// Whether the file that was read has the identity and the leaf fields of the known file. An uncertain identity (`None`) never counts as equal.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
-}
-
-impl std::fmt::Debug for CertificateFiles {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CertificateFiles").field("place", &self.place).finish_non_exhaustive()
-    }
 }

@@ -123,7 +123,7 @@ mod tests {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
             let leaf = Leaf { names, not_before: 0, not_after: 0, algorithm: *algorithm, has_key: true };
             let usual = Arc::new(Policy::usual(&Tickets::default()).unwrap());
-            CertificateFile::new(path, 1, digest.leaf(&leaf), usual)
+            Arc::new(CertificateFile::new(path, 1, digest.leaf(&leaf), usual))
         };
         Certificates::new(digest, rules, files.iter().map(file).collect())
     }
@@ -217,11 +217,8 @@ mod tests {
             let leaf =
                 Leaf { names, not_before: 0, not_after: 0, algorithm: Algorithm::Ecdsa, has_key: true };
             let policy = policy(&line.options);
-            digest.listed(
-                CertificateFile::new(&line.file, 1, digest.leaf(&leaf), Arc::clone(&policy)),
-                &line,
-                policy,
-            )
+            let file = CertificateFile::new(&line.file, 1, digest.leaf(&leaf), Arc::clone(&policy));
+            Arc::new(digest.listed(file, &line, policy))
         });
         let view = Certificates::new(digest, Rules::default(), files.collect());
         for (name, expected) in [

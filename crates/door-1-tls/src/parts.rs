@@ -1,4 +1,4 @@
-//! The parts of the index from names to files, and the chunks of files. For many certificates, several cores share the work of making them.
+//! The parts of the index from names to files, and the chunks of files. For many certificates, several cores share the work of making the parts.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub(crate) const PARTS: usize = 4096;
 /// The number of files in a chunk. A chunk is copied when one of its files changes.
 pub(crate) const CHUNK: usize = 256;
-/// Work on at least this number of names or files is divided among several cores. For fewer names or files, one core is faster.
+/// Work on at least this number of names is divided among several cores. For fewer names, one core is faster.
 const SHARED_MIN: usize = 65_536;
 
 /// The digest of a name or path, with the number of the file that has the name.
@@ -102,28 +102,14 @@ impl Grouped {
     }
 }
 
-/// Divides the files into chunks. Each core makes some of the chunks.
-pub(crate) fn chunks<T: Send + Sync>(mut files: Vec<T>) -> Vec<Chunk<T>> {
-    let share = files.len().div_ceil(cores(files.len())).next_multiple_of(CHUNK);
-    let mut shares = Vec::new();
-    while files.len() > share {
-        let rest = files.split_off(share);
-        shares.push(std::mem::replace(&mut files, rest));
-    }
-    shares.push(files);
-    let of = |files: Vec<T>| -> Vec<Chunk<T>> {
-        let mut files = files.into_iter().map(|file| Some(Arc::new(file)));
-        let next =
-            || Some(files.by_ref().take(CHUNK).collect::<Chunk<T>>()).filter(|chunk| !chunk.is_empty());
-        std::iter::from_fn(next).collect()
-    };
-    std::thread::scope(|scope| {
-        let running: Vec<_> = shares.into_iter().map(|files| scope.spawn(move || of(files))).collect();
-        running.into_iter().flat_map(joined).collect()
-    })
+/// Divides the files into chunks.
+pub(crate) fn chunks<T>(files: Vec<Arc<T>>) -> Vec<Chunk<T>> {
+    let mut files = files.into_iter().map(Some);
+    let next = || Some(files.by_ref().take(CHUNK).collect::<Chunk<T>>()).filter(|chunk| !chunk.is_empty());
+    std::iter::from_fn(next).collect()
 }
 
-/// How many cores to use for this number of names or files.
+/// How many cores to use for this number of names.
 fn cores(count: usize) -> usize {
     match count < SHARED_MIN {
         true => 1,

@@ -136,7 +136,7 @@ pub struct DigestedLeaf {
 #[derive(Clone, Debug)]
 pub enum FileChange {
     /// The file is new, or replaces the file at the same path.
-    Put(CertificateFile),
+    Put(Arc<CertificateFile>),
     /// The file at this path was removed.
     Remove(Box<str>),
 }
@@ -159,7 +159,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// A snapshot of these files. The default is the first file by line number and path, unless a line of a crt-list makes another file the default.
-    pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
+    pub fn new(digest: Digest, rules: Rules, mut files: Vec<Arc<CertificateFile>>) -> Self {
         files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
         files.dedup_by(|b, a| a.place() == b.place());
         // The default comes first, and then all other files in their order.
@@ -169,7 +169,7 @@ impl Certificates {
         let first = files.first().map(|file| Arc::clone(&file.policy));
         let only = first.filter(|first| files.iter().all(|file| file.policy.epoch() == first.epoch()));
         let names = files.iter().map(|file| file.names.len()).sum();
-        let names_of = |file: &CertificateFile, found: &mut dyn FnMut(u64)| {
+        let names_of = |file: &Arc<CertificateFile>, found: &mut dyn FnMut(u64)| {
             file.names.iter().copied().chain([digest.path(&file.path)]).for_each(found);
         };
         let parts = parts(&files, names, names_of).into();
@@ -205,7 +205,6 @@ impl Certificates {
             if let FileChange::Put(file) = change {
                 only = only.filter(|only| only.epoch() == file.policy.epoch());
                 (count, names) = (count + 1, names + file.names.len());
-                let file = Arc::new(file);
                 if default.as_ref().is_none_or(|first| file.rank() <= first.rank()) {
                     default = Some(Arc::clone(&file));
                     next.removed_default = false;
@@ -481,10 +480,10 @@ mod tests {
         Digest::new(&MemoSeed([7; 16]))
     }
 
-    fn file(path: &str, version: u64, names: &[&str]) -> CertificateFile {
+    fn file(path: &str, version: u64, names: &[&str]) -> Arc<CertificateFile> {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let leaf = Leaf { names, not_before: 0, not_after: 0, algorithm: Algorithm::Ecdsa, has_key: true };
-        CertificateFile::new(path, version, digest().leaf(&leaf), usual())
+        Arc::new(CertificateFile::new(path, version, digest().leaf(&leaf), usual()))
     }
 
     fn usual() -> Arc<Policy> {
@@ -537,7 +536,7 @@ mod tests {
                 assert_eq!(found, model.get(&path).map(|(version, _)| *version));
             }
             if step % 500 == 499 {
-                let files: Vec<_> = view.files().map(|file| CertificateFile::clone(file)).collect();
+                let files: Vec<_> = view.files().cloned().collect();
                 let fresh = Certificates::new(digest(), Rules::default(), files);
                 assert_eq!((fresh.count(), fresh.names()), (view.count(), view.names()));
                 for n in 0..300 {

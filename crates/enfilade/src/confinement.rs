@@ -7,6 +7,7 @@
 mod places;
 mod system_calls;
 
+use crate::certificates::Found;
 use crate::config::{Config, Tls};
 use crate::home::Installation;
 use crate::output;
@@ -48,11 +49,15 @@ pub(crate) struct Confinement {
 
 impl Confinement {
     /// Limits the files that this process can open, and the TCP ports that it can use (Landlock). This function is called before any other thread
-    /// exists. `config` includes the addresses from the command line.
+    /// exists. `config` includes the addresses from the command line. `found` is the directory of the certificates, if it is listed already.
     ///
     /// # Errors
     /// When the kernel has Landlock but refuses to set the limits.
-    pub(crate) fn of_files(installation: &Installation, config: &Config) -> anyhow::Result<Confinement> {
+    pub(crate) fn of_files(
+        installation: &Installation,
+        config: &Config,
+        found: Option<&Found>,
+    ) -> anyhow::Result<Confinement> {
         let mut limits = Confinement {
             server: std::process::id(),
             landlock: State::Off,
@@ -63,7 +68,7 @@ impl Confinement {
         if !config.privileges.landlock {
             return Ok(limits);
         }
-        let places = Places::of(installation, config)?;
+        let places = Places::of(installation, config, found)?;
         let restricted = places.restrict().context(
             "this server cannot limit the files that it may open (Landlock): update the kernel, or set `[privileges] landlock = false`",
         )?;

@@ -6,7 +6,7 @@ use crate::access_log::AccessLog;
 use crate::acme::{self, Answers};
 use crate::backup::schedule;
 use crate::begun::Begun;
-use crate::certificates::{self, Keeper, Served, Watched};
+use crate::certificates::{self, Found, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{
     Check, Config, TransportSecurity, UrlOrigin, unread_variables, variables, without_effect,
@@ -78,7 +78,7 @@ pub(crate) fn with_addresses(config: &Config, arguments: &Serve) -> Config {
 pub(crate) fn run(
     mut home: Home,
     arguments: &Serve,
-    limits: Confinement,
+    (limits, found): (Confinement, Option<Found>),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     take(&mut home.config, arguments);
@@ -100,7 +100,7 @@ pub(crate) fn run(
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
     // The queued log lines are written before the error.
-    runtime.block_on(serve(&home, connections, limits, json)).inspect_err(|_| notes::write())?;
+    runtime.block_on(serve(&home, connections, (limits, found), json)).inspect_err(|_| notes::write())?;
     // A thread that is blocked in a file system possibly never ends. So this call waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
     // From here on, the other members do not wait for this server when they change facts.
@@ -143,14 +143,14 @@ struct Loaded {
     held: Held,
 }
 
-async fn load(home: &Home) -> anyhow::Result<Loaded> {
+async fn load(home: &Home, found: Option<Found>) -> anyhow::Result<Loaded> {
     let held = fleet_certificates::first(home).await;
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read. So no change is missed. If links lead to files of other directories, `Served::follow` starts a new
     // watch, and reads the files again.
-    let watched = Watched::without_links(&keeper.files).ok();
+    let watched = keeper.watch(found);
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
         certificates::verify_all(&keeper.files, &certificates, &bad)?;
@@ -191,14 +191,14 @@ fn begin(home: &Home) -> anyhow::Result<Begun<(Memos, Ledger)>> {
 async fn serve(
     home: &Home,
     connections: u64,
-    mut confinement: Confinement,
+    (mut confinement, found): (Confinement, Option<Found>),
     json: bool,
 ) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
     let begun = begin(home)?;
-    let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home).await?;
+    let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home, found).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
     confinement.limit_calls(&home.config)?;

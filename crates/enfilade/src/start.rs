@@ -2,6 +2,7 @@
 //! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its threads, the
 //! server limits the files and ports that its process may open.
 
+use crate::certificates::Found;
 use crate::config::Config;
 use crate::confinement::Confinement;
 use crate::fleet::Use;
@@ -26,13 +27,19 @@ const CLOSE_TRIES: u32 = 25;
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 ///
 /// `config` includes the addresses from the command line.
-pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Confinement)> {
+pub(crate) fn open_home(
+    installation: &Installation,
+    config: &Config,
+) -> anyhow::Result<(Home, (Confinement, Option<Found>))> {
     let (mut tries, mut announced, mut limits) = (0, 0, None);
     loop {
         let opened = try_to_open(installation, config, &mut limits, tries == 0);
-        let why = match (opened, &limits) {
-            (Ok(home), Some(limits)) => return Ok((home, limits.clone())),
-            (Err(why), _) => why,
+        let why = match (opened, limits.take()) {
+            (Ok(home), Some(limits)) => return Ok((home, limits)),
+            (Err(why), known) => {
+                limits = known;
+                why
+            }
             (Ok(_), None) => bail!(
                 "internal error: the data directory was opened before the limits of the server were known"
             ),
@@ -59,13 +66,14 @@ pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow:
 fn try_to_open(
     installation: &Installation,
     config: &Config,
-    limits: &mut Option<Confinement>,
+    limits: &mut Option<(Confinement, Option<Found>)>,
     is_first: bool,
 ) -> anyhow::Result<Home> {
     // All handles of a process share one environment. While this handle exists, the pages of the store are not checked again.
     let _store = prepare(installation, is_first)?;
     if limits.is_none() {
-        *limits = Some(Confinement::of_files(installation, config)?);
+        let found = Found::of(&config.tls, &installation.data);
+        *limits = Some((Confinement::of_files(installation, config, found.as_ref())?, found));
         notes::start()?;
     }
     Home::open(installation.clone(), Use::Serve)

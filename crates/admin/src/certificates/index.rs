@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How far the index is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,7 +180,7 @@ impl CertificateFiles {
         &self,
         listing: &Listing,
         index: &LeafIndex,
-        files: &mut Vec<CertificateFile>,
+        files: &mut Vec<Arc<CertificateFile>>,
     ) -> Vec<OsString> {
         let with_companions = if index.is_trusted { Default::default() } else { listing.with_companions() };
         let is_same = |path: &Path, known: &Known| {
@@ -192,7 +193,8 @@ impl CertificateFiles {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let share = listing.names.len().div_ceil(cores).max(1);
         let one = |names: &[OsString]| {
-            let (mut found, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
+            let mut found: Vec<Arc<CertificateFile>> = Vec::with_capacity(names.len());
+            let mut unknown = Vec::new();
             for name in names {
                 let text = path_of(&listing.base, name);
                 let path = Path::new(&text);
@@ -206,10 +208,7 @@ impl CertificateFiles {
                 };
                 let before = found.len();
                 listing.put(listing.file(&text, self.version(), leaf.clone()), &self.digest, &mut found);
-                found
-                    .iter()
-                    .skip(before)
-                    .for_each(|file: &CertificateFile| file.verified_as(Some(*identity)));
+                found.iter().skip(before).for_each(|file| file.verified_as(Some(*identity)));
             }
             (found, unknown)
         };

@@ -22,7 +22,7 @@ impl CertificatePlace {
     pub fn lines_that_ask(&self) -> io::Result<Vec<LinePolicy>> {
         let CertificatePlace::List(_) = self else { return Ok(Vec::new()) };
         let terms = CertificateTerms::new(Tickets::default(), None).map_err(io::Error::other)?;
-        let (listing, bad) = Listing::read_past(self, &terms)?;
+        let (listing, bad) = Listing::read_past(self, &terms, None)?;
         let mut lines: Vec<_> = listing.lines().collect();
         lines.sort_by_key(|(line, _)| line.number);
         let mut seen = HashSet::new();
@@ -66,7 +66,7 @@ impl CertificateFiles {
     }
 
     fn list_past(&self) -> io::Result<(Arc<Listing>, Vec<BadCertificate>)> {
-        let (listing, mut lines) = Listing::read_past(&self.place, &self.terms)?;
+        let (listing, mut lines) = Listing::read_past(&self.place, &self.terms, None)?;
         lines.sort_by_key(|(number, _)| *number);
         Ok((Arc::new(listing), lines.into_iter().map(|(_, bad)| bad).collect()))
     }

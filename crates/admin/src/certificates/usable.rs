@@ -1,11 +1,25 @@
 //! Answers questions about certificates: whether any of them can be used, whether another certificate may be sent instead of a given certificate, and
-//! which certificate revocation lists have problems.
+//! which certificate revocation lists have problems. Also takes a list of the directory that exists already.
 
 use super::{BadCertificate, CertificateFiles};
+use enfilade_sources::files::certificates::Listed;
 use enfilade_tls::Certificates;
 use std::path::Path;
+use std::sync::PoisonError;
+
+impl std::fmt::Debug for CertificateFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateFiles").field("place", &self.place).finish_non_exhaustive()
+    }
+}
 
 impl CertificateFiles {
+    /// Lets the next look use this list of the directory, so that the directory is not listed again. No name may have changed since the directory was
+    /// listed.
+    pub fn use_list(&self, found: Listed) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+    }
+
     /// Reads certificates with their keys until one can be used.
     ///
     /// # Errors

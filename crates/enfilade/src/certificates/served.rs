@@ -518,14 +518,14 @@ impl Watched {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn without_links(files: &CertificateFiles) -> std::io::Result<Self> {
-        let (directories, links) = (files.directories(), BTreeSet::new());
+    pub(crate) fn without_links(directories: BTreeSet<PathBuf>) -> std::io::Result<Self> {
+        let links = BTreeSet::new();
         let watch = DirectoryWatch::new(directories.iter().cloned(), [])?;
         Ok(Watched { directories, links, watch })
     }
 
     /// Whether this watch covers the directories of `files`.
-    fn is_of_directories(&self, files: &CertificateFiles) -> bool {
+    pub(super) fn is_of_directories(&self, files: &CertificateFiles) -> bool {
         self.directories == files.directories()
     }
 

@@ -93,7 +93,7 @@ fn status(lmdb: &Lmdb, json: bool) {
         ("revision", format!("{} (written to the audit log up to {})", status.at.revision, status.shipped)),
         ("size", format!("{} used of at most {}", mebibytes(status.used_bytes), mebibytes(status.map_bytes))),
         ("file", format!("{}{advice}", mebibytes(status.file_bytes))),
-        ("readers", format!("at most {} of {} were used at the same time", status.readers, status.readers_max)),
+        ("readers", format!("at most {} of {} slots used at once", status.readers, status.readers_max)),
     ];
     rows.iter().for_each(|(what, value)| output::line(&format!("{what:<10}{value}")));
 }

@@ -2,6 +2,7 @@
 //! restricts only the calling thread, and the threads that the calling thread starts later. Only the threads that open the directories of datastores
 //! start earlier, and they do nothing else.
 
+use crate::certificates::Found;
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
 use crate::output;
@@ -81,7 +82,11 @@ impl Places {
     ///
     /// # Errors
     /// When the store of facts cannot be opened.
-    pub(super) fn of(installation: &Installation, config: &Config) -> anyhow::Result<Places> {
+    pub(super) fn of(
+        installation: &Installation,
+        config: &Config,
+        found: Option<&Found>,
+    ) -> anyhow::Result<Places> {
         let data = &installation.data;
         let lmdb = Lmdb::open_for(&installation.facts(), config.facts.terms())?;
         let mut places = Places { connect: connected(config), ..Places::default() };
@@ -104,7 +109,7 @@ impl Places {
             }
             places.own.insert(directory);
         }
-        places.certificates(&config.tls.place(data));
+        places.certificates(&config.tls.place(data), found);
         let files = [
             Some(installation.config_path()),
             config.tls.acme_roots.clone(),
@@ -134,9 +139,9 @@ impl Places {
         self.read.extend(above.filter(|above| above.parent().is_some()));
     }
 
-    fn certificates(&mut self, place: &CertificatePlace) {
+    fn certificates(&mut self, place: &CertificatePlace, found: Option<&Found>) {
         let directories = certificate_directories(place);
-        let links = links_of(&directories);
+        let links = found.map_or_else(|| links_of(&directories), Found::links);
         self.read.extend(links.iter().filter_map(|link| Some(link.parent()?.to_owned())));
         match place {
             // The server writes the certificates that it makes or obtains into this directory.

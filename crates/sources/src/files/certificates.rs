@@ -72,6 +72,8 @@ pub struct Listed {
     /// The paths of bundles that may have companion files. A change of a companion file does not change the identity of the bundle's own file. So the
     /// caller must call [`identity_of_whole`] to find changes of these bundles.
     pub with_companions: BTreeSet<PathBuf>,
+    /// The names of all symbolic links.
+    links: Vec<OsString>,
 }
 
 /// Lists the files of a directory of certificates.
@@ -80,7 +82,10 @@ pub struct Listed {
 /// When the directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Listed> {
     let mut listed = Listed::default();
-    listed.names = list_of(directory, |name| {
+    listed.names = list_of(directory, |name, is_link| {
+        if is_link {
+            listed.links.push(name.to_owned());
+        }
         if is_certificate(directory, name) {
             return true;
         }
@@ -114,21 +119,21 @@ impl Listed {
 /// # Errors
 /// When the directory cannot be read.
 pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
-    list_of(directory, |name| !is_passed_over(name))
+    list_of(directory, |name, _| !is_passed_over(name))
 }
 
 /// The end of the PEM label of a private key.
 const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
-fn list_of(directory: &Path, mut counts: impl FnMut(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
+/// The names that count. `counts` gets a name, and whether it is the name of a symbolic link.
+fn list_of(directory: &Path, mut counts: impl FnMut(&OsStr, bool) -> bool) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        let name = entry.file_name();
-        if !counts(&name) {
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        if !counts(&name, kind.is_symlink()) {
             continue;
         }
-        let kind = entry.file_type()?;
         // A link to a directory is skipped. A dangling link is listed, and the attempt to read it is reported as an error.
         let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
         if !is_directory {

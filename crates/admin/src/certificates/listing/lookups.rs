@@ -49,23 +49,23 @@ impl Listing {
         path: &str,
         version: u64,
         leaf: DigestedLeaf,
-    ) -> CertificateFile {
-        CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
+    ) -> Arc<CertificateFile> {
+        Arc::new(CertificateFile::new(path, version, leaf, Arc::clone(&self.usual)))
     }
 
     /// Appends the certificate of a file. For a directory, appends it once. For a crt-list, appends it once for each line that contains the path of
     /// the file or of its bundle.
     pub(in crate::certificates) fn put(
         &self,
-        file: CertificateFile,
+        file: Arc<CertificateFile>,
         digest: &Digest,
-        into: &mut Vec<CertificateFile>,
+        into: &mut Vec<Arc<CertificateFile>>,
     ) {
         match self.lines_of(Path::new(&*file.path)) {
             None => into.push(file),
-            Some(lines) => into.extend(
-                lines.iter().map(|(line, policy)| digest.listed(file.clone(), line, Arc::clone(policy))),
-            ),
+            Some(lines) => into.extend(lines.iter().map(|(line, policy)| {
+                Arc::new(digest.listed(CertificateFile::clone(&file), line, Arc::clone(policy)))
+            })),
         }
     }
 

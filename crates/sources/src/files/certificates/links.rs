@@ -1,5 +1,6 @@
 //! Finds the files to which symbolic links lead, so that the server can watch these files, too.
 
+use super::Listed;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -11,20 +12,32 @@ const LINKS_MAX: usize = 40;
 /// all links on the paths of the directories themselves. A link that is in one of the directories is in the result only if another link leads through
 /// it.
 pub fn links_of(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let of = |directory: &PathBuf| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        steps(directory, links.map(|link| link.file_name()))
+    };
+    directories.iter().flat_map(of).collect()
+}
+
+impl Listed {
+    /// The result of [`links_of`] for the listed directory, which must be `directory`.
+    pub fn links(&self, directory: &Path) -> BTreeSet<PathBuf> {
+        steps(directory, self.links.iter().cloned())
+    }
+}
+
+/// The result of [`links_of`] for a directory that has these links.
+fn steps(directory: &Path, links: impl Iterator<Item = OsString>) -> BTreeSet<PathBuf> {
     let mut steps = BTreeSet::new();
-    for directory in directories {
-        let Ok(absolute) = std::path::absolute(directory) else { continue };
-        follow(&absolute, true, &mut steps);
-        let Ok(real) = std::fs::canonicalize(&absolute) else { continue };
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-                let link = real.join(entry.file_name());
-                let mut of_link = BTreeSet::new();
-                follow(&link, false, &mut of_link);
-                of_link.remove(&link);
-                steps.extend(of_link);
-            }
-        }
+    let Ok(absolute) = std::path::absolute(directory) else { return steps };
+    follow(&absolute, true, &mut steps);
+    let Ok(real) = std::fs::canonicalize(&absolute) else { return steps };
+    for link in links.map(|name| real.join(name)) {
+        let mut of_link = BTreeSet::new();
+        follow(&link, false, &mut of_link);
+        of_link.remove(&link);
+        steps.extend(of_link);
     }
     steps
 }
@@ -90,7 +103,14 @@ mod tests {
         symlink("..data/k.pem", at("tls/k.pem")).unwrap();
         symlink(at("tls/loop.pem"), at("tls/loop.pem")).unwrap();
         symlink("tls", at("current")).unwrap();
-        let of = |directory: &str| links_of(&[at(directory)].into());
+        let of = |directory: &str| {
+            let found = links_of(&[at(directory)].into());
+            assert_eq!(
+                crate::files::certificates::list(&at(directory)).unwrap().links(&at(directory)),
+                found
+            );
+            found
+        };
         let expected = ["archive/a.pem", "archive/a1.pem", "tls/..data", "tls/..one/k.pem", "tls/..one"];
         assert_eq!(of("tls"), expected.map(at).into());
         assert_eq!(of("current"), [&expected[..], &["current"]].concat().into_iter().map(at).collect());
