@@ -77,7 +77,7 @@ fn sha256(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
 pub struct ServerFiles {
     config: PathBuf,
     run: PathBuf,
-    /// The bytes of `datastore.cfg` that were read and parsed.
+    /// How many bytes of `datastore.cfg` were read and parsed so far, in all lookups together.
     bytes: AtomicU64,
     generation: AtomicUsize,
     cached: Mutex<Option<(usize, Arc<Parsed>)>>,

@@ -1,6 +1,6 @@
-//! A loop without a server makes each file as Enfilade does, and syncs the directory after each file. For one file at a time, the cost of the loop is
-//! the lowest possible cost. For several files at once, a lower cost is possible, because Enfilade syncs the directory once for files that end
-//! together.
+//! A loop without a server makes each file as Enfilade does, and syncs the directory after each file. If files are made
+//! one at a time, no server can make and sync a file at a lower cost than this loop. For several files at once, a lower cost is possible, because
+//! Enfilade syncs the directory once for files that end together.
 
 use super::{FILE_BYTES, Spent, remove_all};
 use crate::Failure;

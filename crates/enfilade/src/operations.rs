@@ -40,8 +40,12 @@ impl LedgerWords for Own {
 pub(crate) fn own(data: &Path, group: Option<u32>) -> anyhow::Result<Ledger> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let directory = place(data);
-    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), group)
-        .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
+    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), group).with_context(|| {
+        format!(
+            "the file with the counts of active operations cannot be created in `{}`",
+            directory.display()
+        )
+    })?;
     let data = data.to_owned();
     // If the file of one server cannot be read, clients see no operations at all, not even those of this server. The command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());

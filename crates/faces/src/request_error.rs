@@ -171,7 +171,7 @@ pub const CODES: [RefusalRow; 33] = [
     RefusalRow::new("HT29", Fault::Operator, "a trusted proxy describes the client in headers that cannot be used", "the answer contains the reason; correct the proxy, or `[http] trusted_proxies`"),
     RefusalRow::new("HT30", Fault::Operator, "the proxy's subrequest does not describe the visitor's request, or the proxy is not allowed to ask for decisions", "`reason` in the log says what to do; use the configuration that `enfilade integrate` prints"),
     RefusalRow::new("HT31", Fault::Client, "because of a header, the application could serve a request other than the one that Enfilade checked", "the answer says which header; do not send it"),
-    RefusalRow::new("HT32", Fault::Operator, "the names of all groups of the user do not fit into a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
+    RefusalRow::new("HT32", Fault::Operator, "the names of the user's groups are together too long for a header", "`enfilade application set NAME --send-groups no`: the application then gets no group names of any user"),
     RefusalRow::new("HT33", Fault::Source, "the member of the fleet that must answer the request does not answer, or too many requests already wait: requests of the user, or requests to this member", "`reason` in the log says why; look at the server of that member (`enfilade fleet status`)"),
 ];
 

@@ -407,9 +407,9 @@ fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<
     Err(codec::damaged(table, group, &why))
 }
 
-/// Counts the records that a scan reads.
+/// Counts the records that a scan reads, and compares them with the tallies.
 enum Count {
-    /// The table has no tallies.
+    /// The table has no tallies, so nothing is counted.
     Nothing,
     /// The scan reads a whole table. Its records are compared with the tally of the whole table.
     Whole { table: Table, counted: Tally, expected: Tally },

@@ -1,4 +1,4 @@
-//! Real processes of etcd, which listen on loopback. Each process takes the place of a machine of etcd.
+//! Real processes of etcd, which listen on loopback. Each process stands for one machine of an etcd cluster.
 
 use crate::free_port;
 use std::io::{Read as _, Write as _};

@@ -429,7 +429,7 @@ impl World {
         Some(match (right, code) {
             // The request is permitted, but the name does not exist.
             (AccessMask::TRAVERSE, "CT01") if is_directory => "permit",
-            // The directory may be deleted, but contains entries that the user may not list.
+            // The user has the right to delete the directory. The request failed only because the directory contains entries that the user does not see.
             (AccessMask::DELETE, "CT05") => "permit",
             (_, code) => code,
         })

@@ -104,7 +104,7 @@ fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Fin
             source.text.get(at..).and_then(|call| call.split_once('(')).map_or("", |(_, rest)| rest);
         let path = argument.trim_start().strip_prefix('"').and_then(|path| path.split('"').next());
         let Some(path) = path else {
-            let what = "write the path of a route without a permit as a literal, so that it can be reviewed";
+            let what = "this route needs no permit: write its path as a string literal, so that the path can be compared with the reviewed list";
             findings.push(source.finding(line, what));
             continue;
         };

@@ -30,11 +30,11 @@ pub(crate) struct Bootstrap {
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
     /// The URL of the identity service for other services [default: the internal URL of an earlier bootstrap, if it was not the same as the public
-    /// URL of that bootstrap; else the public URL]
+    /// URL of that bootstrap; else the value of `--public-url`]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
     /// The URL of the identity service for administrators [default: the admin URL of an earlier bootstrap, if it was not the same as the public URL
-    /// of that bootstrap; else the public URL]
+    /// of that bootstrap; else the value of `--public-url`]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }

@@ -371,7 +371,8 @@ fn leave(installation: &Installation, json: bool) -> anyhow::Result<()> {
         let log = log_of(installation, &lmdb)?;
         wait_for(async { log.expel(name).await })?;
         let text = format!(
-            "`{name}` is not a member any more. Its data directory has an old copy of the facts and the keys of the fleet: delete `{}`",
+            "`{name}` is not a member any more. Its data directory `{}` still contains the keys of the fleet and an old copy of the facts. Save the files that \
+             you still need from this directory, then delete it",
             installation.data.display()
         );
         output::done(json, &json!({ "member": name, "is_alone": false }), &text);

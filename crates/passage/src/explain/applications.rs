@@ -35,12 +35,11 @@ impl Explaining<'_> {
             }
             Ok(ApplicationUse { application, roles, .. }) => {
                 let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
-                let by = if roles.is_empty() { "everybody".to_owned() } else { roles.join("+") };
-                let says = format!(
-                    "{} on {} of application {application} is permitted to {by}",
-                    ask.method.name(),
-                    ask.path
-                );
+                let request = format!("{} on {} of application {application}", ask.method.name(), ask.path);
+                let says = match roles.is_empty() {
+                    true => format!("{request} is permitted to everybody"),
+                    false => format!("{request} is permitted; the roles on this path: {}", roles.join(", ")),
+                };
                 self.opens(Door::Access, says, Vec::new());
                 Ok(())
             }

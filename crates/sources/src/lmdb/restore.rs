@@ -90,7 +90,8 @@ impl Lmdb {
             }
             for table in Table::of_facts() {
                 let mut counted = || {
-                    // For a copy of an older format, records are made that the copy does not contain. So `done` may reach the total early.
+                    // If the copy has an older format, the restore adds records that the copy does not contain, and the total does not
+                    // include them. So `done` may reach the total early.
                     done = (origin.records * 2).min(done + 1);
                     progress(done, origin.records * 2);
                 };
