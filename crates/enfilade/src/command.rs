@@ -119,8 +119,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     if let Command::Serve(arguments) = &command {
         let config = serve::with_addresses(&installation.config, arguments);
-        let (home, limits) = start::open_home(&installation, &config)?;
-        return serve::run(home, arguments, limits, json);
+        let (home, prepared) = start::open_home(&installation, &config)?;
+        return serve::run(home, arguments, prepared, json);
     }
     let home = Home::open(installation, Use::Command)?;
     act(&home, command, json).map_err(|why| with_similar(home.source(), why))

@@ -16,11 +16,11 @@ use crate::example;
 use crate::first_start::{self, Settled};
 use crate::home::{Home, is_house, server_change_context};
 use crate::listen::{self, Addresses, Admission, Door, Listener, Place, Tls};
-use crate::memos::Memos;
 use crate::protocols::Routers;
 use crate::reserved::refuse_exposed_backups;
 use crate::shared_certificates::Held;
 use crate::signals::Signals;
+use crate::start::Prepared;
 use crate::{
     activities, audit_log, clock, control, disks, files, fleet_certificates, identity_endpoints, keys, notes,
     notify, operations, output, process_use, reload, self_made, sweeping, takeover, token_key, traces,
@@ -78,11 +78,11 @@ pub(crate) fn with_addresses(config: &Config, arguments: &Serve) -> Config {
 pub(crate) fn run(
     mut home: Home,
     arguments: &Serve,
-    (limits, found): (Confinement, Option<Found>),
+    prepared: Prepared,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     take(&mut home.config, arguments);
-    home.reserved.change(|reserved| reserved.openable.clone_from(&limits.openable));
+    home.reserved.change(|reserved| reserved.openable.clone_from(&prepared.limits.openable));
     let mut useless = without_effect(&home.config);
     useless.extend(unread_variables(variables()));
     useless.extend(certificates::unused_names(&home.config.tls, &home.data));
@@ -100,7 +100,7 @@ pub(crate) fn run(
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
     // The queued log lines are written before the error.
-    runtime.block_on(serve(&home, connections, (limits, found), json)).inspect_err(|_| notes::write())?;
+    runtime.block_on(serve(&home, connections, prepared, json)).inspect_err(|_| notes::write())?;
     // A thread that is blocked in a file system possibly never ends. So this call waits for at most one second.
     runtime.shutdown_timeout(Duration::from_secs(1));
     // From here on, the other members do not wait for this server when they change facts.
@@ -181,23 +181,22 @@ fn counting(admission: &Arc<Admission>) -> impl Fn() -> u64 + Send + 'static {
     move || admission.count()
 }
 
-/// Lets another thread make the memos and the ledger of this server. The reason: most of this work is that the kernel provides memory, and this takes
-/// about as long as the start of a server with one certificate. Meanwhile the caller loads the certificates.
-fn begin(home: &Home) -> anyhow::Result<Begun<(Memos, Ledger)>> {
+/// Lets another thread make the ledger of this server, while the caller loads the certificates.
+fn begin_ledger(home: &Home) -> anyhow::Result<Begun<Ledger>> {
     let (data, group) = (home.data.clone(), home.config.facts.group);
-    Begun::new("memos", move || Ok((Memos::new()?, operations::own(&data, group)?)))
+    Begun::new("ledger", move || operations::own(&data, group))
 }
 
 async fn serve(
     home: &Home,
     connections: u64,
-    (mut confinement, found): (Confinement, Option<Found>),
+    Prepared { limits: mut confinement, found, memos }: Prepared,
     json: bool,
 ) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let begun = begin(home)?;
+    let ledger = begin_ledger(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home, found).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
@@ -206,8 +205,7 @@ async fn serve(
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
-    let (memos, ledger) = begun.finish()?;
-    let shared = (memos, (ledger, home.locks()?));
+    let shared = (memos, (ledger.finish()?, home.locks()?));
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));

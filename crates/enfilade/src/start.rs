@@ -2,11 +2,13 @@
 //! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its threads, the
 //! server limits the files and ports that its process may open.
 
+use crate::begun::Begun;
 use crate::certificates::Found;
 use crate::config::Config;
 use crate::confinement::Confinement;
 use crate::fleet::Use;
 use crate::home::{Home, Installation};
+use crate::memos::Memos;
 use crate::upkeep::{compact, older, open, shorter, told, upgrade};
 use crate::{notes, output};
 use anyhow::bail;
@@ -24,20 +26,37 @@ const WORK_TRIES: u32 = 600;
 /// same time closes the store at once. A running server of the older version keeps the store open.
 const CLOSE_TRIES: u32 = 25;
 
+/// What a starting server makes before it opens the data directory.
+pub(crate) struct Prepared {
+    /// The limits of the process, which are set.
+    pub(crate) limits: Confinement,
+    pub(crate) found: Option<Found>,
+    pub(crate) memos: Memos,
+}
+
+impl Prepared {
+    /// Limits the files and ports of this process. Before this, another thread makes the memos, while this thread lists the certificates. That thread
+    /// must have ended when the limits are set, because the kernel limits only the calling thread and the threads that it starts later.
+    fn new(installation: &Installation, config: &Config) -> anyhow::Result<Self> {
+        let memos = Begun::new("memos", Memos::new)?;
+        let found = Found::of(&config.tls, &installation.data);
+        let memos = memos.finish()?;
+        let limits = Confinement::of_files(installation, config, found.as_ref())?;
+        Ok(Prepared { limits, found, memos })
+    }
+}
+
 /// Opens the data directory for a server. If several servers start at the same time, one of them upgrades or compacts the store, and the others wait.
 ///
 /// `config` includes the addresses from the command line.
-pub(crate) fn open_home(
-    installation: &Installation,
-    config: &Config,
-) -> anyhow::Result<(Home, (Confinement, Option<Found>))> {
-    let (mut tries, mut announced, mut limits) = (0, 0, None);
+pub(crate) fn open_home(installation: &Installation, config: &Config) -> anyhow::Result<(Home, Prepared)> {
+    let (mut tries, mut announced, mut prepared) = (0, 0, None);
     loop {
-        let opened = try_to_open(installation, config, &mut limits, tries == 0);
-        let why = match (opened, limits.take()) {
-            (Ok(home), Some(limits)) => return Ok((home, limits)),
-            (Err(why), known) => {
-                limits = known;
+        let opened = try_to_open(installation, config, &mut prepared, tries == 0);
+        let why = match (opened, prepared.take()) {
+            (Ok(home), Some(prepared)) => return Ok((home, prepared)),
+            (Err(why), made) => {
+                prepared = made;
                 why
             }
             (Ok(_), None) => bail!(
@@ -66,14 +85,13 @@ pub(crate) fn open_home(
 fn try_to_open(
     installation: &Installation,
     config: &Config,
-    limits: &mut Option<(Confinement, Option<Found>)>,
+    prepared: &mut Option<Prepared>,
     is_first: bool,
 ) -> anyhow::Result<Home> {
     // All handles of a process share one environment. While this handle exists, the pages of the store are not checked again.
     let _store = prepare(installation, is_first)?;
-    if limits.is_none() {
-        let found = Found::of(&config.tls, &installation.data);
-        *limits = Some((Confinement::of_files(installation, config, found.as_ref())?, found));
+    if prepared.is_none() {
+        *prepared = Some(Prepared::new(installation, config)?);
         notes::start()?;
     }
     Home::open(installation.clone(), Use::Serve)
