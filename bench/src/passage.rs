@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const ROUNDS: usize = 21;
 const TOKENS: u64 = 100_000;
-/// The distance from one token to the next. It is a prime number, so that all tokens are used before a token is used again.
+/// The distance from one token to the next. It has no common divisor with the number of tokens, so all tokens are used before a token is used again.
 const STRIDE: usize = 7_919;
 
 pub(crate) fn goals() -> Vec<Goal> {

@@ -31,7 +31,7 @@ const GOALS: [(u32, [&str; 3]); 2] = [
     (400, ["samba-400-login-pairs", "samba-400-login-password-pairs", "samba-400-second-pairs"]),
 ];
 
-/// The limits for a listing with a login and for a second listing.
+/// The limits of the three goals, in the order of `GOALS`: the CPU time of Enfilade divided by the CPU time of Samba may be at most this.
 fn limits(groups: u32) -> [f64; 3] {
     let [login, second] = if groups == 4 { [5.0, 15.0] } else { [25.0, 60.0] };
     [1.0 / login, 1.0 / login, 1.0 / second]

@@ -23,8 +23,8 @@ const BYTES: f64 = 114_679.0;
 /// datastore must be closed). Each of the two reads has five system calls. These ten calls are the difference between 4.1 and 4.2.3.
 const BEFORE_READS: f64 = 2.0;
 
-/// A kind of system call: its name, a text in its arguments, and two numbers. The numbers say how many calls of this kind a lookup and its drop made
-/// in the original: in version 4.1, and in 4.2.3.
+/// A kind of system call: its name, a text in its arguments, and two numbers. The numbers say how many calls of this kind a lookup and the end of its
+/// operation made in the original: in version 4.1, and in 4.2.3.
 struct Counted(&'static str, &'static str, f64, f64);
 
 /// In its measurement, the original took three locks. For each lock, it created, set and deleted a timer, and `getpwnam` for the user `backup` opened

@@ -145,7 +145,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         let size = usize::from(u16_at(list, at + 2)?);
         let Some(entry) = list.get(at..).and_then(|rest| rest.get(..size)).filter(|entry| entry.len() >= 16)
         else {
-            return bad("an entry reaches past the end of the list");
+            return bad("an entry is shorter than 16 bytes, or reaches past the end of the list");
         };
         entries.extend(read_ace(entry)?);
         at += size;

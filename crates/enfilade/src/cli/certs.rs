@@ -42,7 +42,7 @@ pub(crate) enum Certs {
         /// Read the passphrase of encrypted files from the first line of standard input [default: ask on a terminal]
         #[arg(long)]
         passphrase_stdin: bool,
-        /// The directory of certificates [default: the configured directory or crt-list]
+        /// The directory of certificates [default: the configured directory; with a configured crt-list, the command is refused]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -54,7 +54,7 @@ pub(crate) enum Certs {
         /// The file name in the directory [default: the first name, with .pem]
         #[arg(long)]
         name: Option<String>,
-        /// The directory of certificates [default: the configured directory or crt-list]
+        /// The directory of certificates [default: the configured directory; with a configured crt-list, the command is refused]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -74,7 +74,7 @@ pub(crate) enum Certs {
         /// Remove the certificate from all members of the fleet of this machine
         #[arg(long, conflicts_with = "directory")]
         fleet: bool,
-        /// The directory of certificates [default: the configured directory or crt-list]
+        /// The directory of certificates [default: the configured directory; with a configured crt-list, the command is refused]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },

@@ -234,8 +234,8 @@ pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
         &federation!("mappings", "mapping_id", Mapping, "mapping", "mappings"),
         &federation!("service_providers", "service_provider_id", ServiceProvider, "service_provider", "service_providers"),
         &[
-            session("GET", "/OS-FEDERATION/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role; use /v3/auth/projects instead"),
-            session("GET", "/OS-FEDERATION/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role; use /v3/auth/domains instead"),
+            session("GET", "/OS-FEDERATION/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user of the session has a role (deprecated: use /v3/auth/projects)"),
+            session("GET", "/OS-FEDERATION/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user of the session has a role (deprecated: use /v3/auth/domains)"),
         ],
         &resource!(Blob, "credential", "credentials"),
         &[

@@ -66,10 +66,7 @@ pub(super) fn run(
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaces { "renewed" } else { "added" };
     let until = output::time(joined.leaf.not_after);
-    let names = match joined.leaf.names.is_empty() {
-        true => "a certificate without names".to_owned(),
-        false => joined.leaf.names.join(" "),
-    };
+    let names = told_names(&joined.leaf.names);
     let key = told_key(key_file);
     let served = match is_of_running_server(installation, certificates) {
         true => "; the running server uses the certificate within a few seconds",
@@ -77,6 +74,14 @@ pub(super) fn run(
     };
     output::done(json, &value, &format!("`{name}` {what}: {names}, valid until {until}{key}{served}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names in a certificate, as text.
+fn told_names(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "a certificate without names".to_owned(),
+        false => format!("a certificate for {}", names.join(" ")),
+    }
 }
 
 /// The part of the output that names the file with the key. Empty if the key is in the file with the certificate.
@@ -116,7 +121,7 @@ pub(super) fn to_fleet(
     let place = shared_certificates::directory(&installation.data).join(&name);
     let value = described(&place.to_string_lossy(), &joined.leaf, more);
     let what = if replaced.is_some() { "renewed" } else { "added" };
-    let (names, until) = (joined.leaf.names.join(" "), output::time(joined.leaf.not_after));
+    let (names, until) = (told_names(&joined.leaf.names), output::time(joined.leaf.not_after));
     let key = told_key(key_file);
     let text = format!(
         "`{name}` {what} for all members of the fleet: {names}, valid until {until}{key}; running servers use the certificate within a few seconds"

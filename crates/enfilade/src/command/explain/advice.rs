@@ -238,7 +238,8 @@ pub(super) fn role_on_application(
     role: Role,
     of_token: bool,
 ) -> String {
-    let too = if of_token { format!("the owner {owner} also needs the role; ") } else { String::new() };
+    let too =
+        if of_token { format!("the token and its owner {owner} need the role; ") } else { String::new() };
     let path = word(path.as_str());
     format!("{too}give a role: enfilade role assign --path {path} --auth-id {who} {role}")
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 thread_local! {
-    /// The number of calls of the functions with which these tests replace the allocation of disk space.
+    /// How many times the code under test asked to allocate disk space. The tests replace the real allocation, and count the calls here.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
