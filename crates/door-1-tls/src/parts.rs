@@ -44,7 +44,9 @@ pub(crate) fn parts<T: Sync>(
     let cores = cores(count);
     let numbered: Vec<(u32, &T)> = (0..).zip(files).collect();
     let grouped = shared(&numbered, cores, |files| {
-        let mut all = Vec::new();
+        // On average, a file has this many entries: its names and its path.
+        let each = count.div_ceil(numbered.len().max(1)) + 1;
+        let mut all = Vec::with_capacity(files.len() * each);
         for (number, file) in files {
             names(file, &mut |name| all.push(Entry { name, file: *number }));
         }
@@ -142,11 +144,16 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// A digest that is equal to digests of other files, or a random digest.
+    fn name() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), (0..8_u64).prop_map(|n| n << 52 | n % 3)]
+    }
+
     proptest! {
         /// The files are as many as several cores would get, or few.
         #[test]
         fn each_part_has_exactly_its_entries_in_order(
-            files in proptest::collection::vec(proptest::collection::vec(any::<u64>(), 0..6), 0..300),
+            files in proptest::collection::vec(proptest::collection::vec(name(), 0..6), 0..300),
             divided: bool,
         ) {
             let count = if divided { SHARED_MIN } else { 0 };

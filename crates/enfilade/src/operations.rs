@@ -1,9 +1,11 @@
 //! Active operations of datastores: the operations of this server, and the operations of all servers.
 
+use crate::home::Home;
 use crate::{clock, output};
 use anyhow::Context;
 use enfilade_admin::DatastoreWarning;
 use enfilade_faces::Faces;
+use enfilade_facts::LockStore;
 use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::mounts;
@@ -36,17 +38,23 @@ impl LedgerWords for Own {
     }
 }
 
-/// The ledger of this server, which other servers read. Only members of `group` and the owner can read it.
-pub(crate) fn own(data: &Path, group: Option<u32>) -> anyhow::Result<Ledger> {
+/// The state that all servers of the data directory share in addition to the facts: active operations and locks.
+pub(crate) fn shared(home: &Home) -> anyhow::Result<(Ledger, Arc<dyn LockStore>)> {
+    Ok((own(home)?, home.locks()?))
+}
+
+/// The ledger of this server, which other servers read.
+fn own(home: &Home) -> anyhow::Result<Ledger> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let directory = place(data);
-    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), group).with_context(|| {
-        format!(
-            "the file with the counts of active operations cannot be created in `{}`",
-            directory.display()
-        )
-    })?;
-    let data = data.to_owned();
+    let directory = place(&home.data);
+    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
+        .with_context(|| {
+            format!(
+                "the file with the counts of active operations cannot be created in `{}`",
+                directory.display()
+            )
+        })?;
+    let data = home.data.clone();
     // If the file of one server cannot be read, clients see no operations at all, not even those of this server. The command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
     Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).with_processes(everybody))

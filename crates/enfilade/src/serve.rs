@@ -5,7 +5,6 @@ mod fleet;
 use crate::access_log::AccessLog;
 use crate::acme::{self, Answers};
 use crate::backup::schedule;
-use crate::begun::Begun;
 use crate::certificates::{self, Found, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::{
@@ -29,7 +28,7 @@ use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect, Router};
 use enfilade_facts::limits::Limits;
-use enfilade_passage::{House, Ledger, Upgrade, Watch};
+use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_privileged::client::{self, Connection};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -181,12 +180,6 @@ fn counting(admission: &Arc<Admission>) -> impl Fn() -> u64 + Send + 'static {
     move || admission.count()
 }
 
-/// Lets another thread make the ledger of this server, while the caller loads the certificates.
-fn begin_ledger(home: &Home) -> anyhow::Result<Begun<Ledger>> {
-    let (data, group) = (home.data.clone(), home.config.facts.group);
-    Begun::new("ledger", move || operations::own(&data, group))
-}
-
 async fn serve(
     home: &Home,
     connections: u64,
@@ -196,7 +189,6 @@ async fn serve(
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let ledger = begin_ledger(home)?;
     let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home, found).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
@@ -205,7 +197,7 @@ async fn serve(
     let refusals_per_second = home.config.limits.0.refusals_logged_per_second;
     let log = AccessLog::start(home.last_used()?, home.sessions()?, refusals_per_second)?;
     let (upgrades, accounts) = (follow_upgrades(home)?, activities::follow(home)?);
-    let shared = (memos, (ledger.finish()?, home.locks()?));
+    let shared = (memos, operations::shared(home)?);
     let house = home.house(home.hash_key()?, log.clone(), upgrades, accounts, shared, hears_changes(home))?;
     let peers = fleet::peers(home)?;
     let faces = fleet::connect(home, peers.as_ref(), faces_of(home, &house));

@@ -35,8 +35,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Limits the files and ports of this process. Before this, another thread makes the memos, while this thread lists the certificates. That thread
-    /// must have ended when the limits are set, because the kernel limits only the calling thread and the threads that it starts later.
+    /// Limits the files and ports of this process. Before this, another thread makes the memos, while this thread lists the certificates. When the
+    /// limits are set, that thread must have ended, because the kernel limits only the calling thread and the threads that it starts later.
     fn new(installation: &Installation, config: &Config) -> anyhow::Result<Self> {
         let memos = Begun::new("memos", Memos::new)?;
         let found = Found::of(&config.tls, &installation.data);

@@ -32,15 +32,12 @@ impl Mapping {
     /// When the disk is full, or the file cannot be mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn new(file: &File, words: usize) -> io::Result<Self> {
-        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
         allocate(file, words as u64 * 8)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses a free address for the new mapping, and the file was made long enough. If the file is shortened later, the
         // process gets SIGBUS and ends.
         let address = unsafe { mmap(std::ptr::null_mut(), words * 8, access, MapFlags::SHARED, file, 0) }?;
-        // Without this advice, the first access to a page would also read many pages around it. Most of them are never used.
-        // SAFETY: this is only a hint about the mapping that was just made. It does not change the memory.
-        let _ = unsafe { madvise(address, words * 8, Advice::Random) };
         let address = NonNull::new(address.cast::<AtomicU64>());
         let address = address.ok_or_else(|| io::Error::other("the kernel mapped the file at address 0"))?;
         Ok(Mapping { words: NonNull::slice_from_raw_parts(address, words) })

@@ -4,17 +4,29 @@ use super::Watched;
 use crate::config::Tls;
 use crate::shared_certificates;
 use enfilade_admin::{CertificateFiles, CertificatePlace};
-use enfilade_sources::files::certificates::{Listed, list};
+use enfilade_sources::files::certificates::{Listed, links_of, list};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The list of the directory of certificates, and a watch that began before the directory was listed. A starting server needs the list twice: it
-/// limits the files that it may open, so it needs the links in the directory; and it reads the certificates. A list of 25,000 names takes 10 ms.
+/// limits the files that it may open, so it needs the links in the directory; and it reads the certificates.
 pub(crate) struct Found {
     directory: PathBuf,
+    version: Version,
     listed: Listed,
     watched: Watched,
+}
+
+/// The device, the inode number, the modification time and the change time of a directory. The watch reports changes of the directory that was
+/// listed. The version also shows that another directory is at the path now, and changes that other machines made on a network file system.
+type Version = [i64; 6];
+
+fn version_of(directory: &Path) -> Option<Version> {
+    let found = std::fs::metadata(directory).ok()?;
+    let [device, inode] = [found.dev(), found.ino()].map(u64::cast_signed);
+    Some([device, inode, found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()])
 }
 
 impl Found {
@@ -23,20 +35,30 @@ impl Found {
         let CertificatePlace::Directory(directory) = tls.place(data) else { return None };
         let shared = Some(shared_certificates::directory(data)).filter(|shared| shared.is_dir());
         let watched = Watched::without_links(shared.into_iter().chain([directory.clone()]).collect()).ok()?;
+        let version = version_of(&directory)?;
         let listed = list(&directory).ok()?;
-        Some(Found { directory, listed, watched })
+        Some(Found { directory, version, listed, watched })
+    }
+
+    fn is_unchanged(&self) -> bool {
+        version_of(&self.directory) == Some(self.version)
     }
 
     /// The files to which links in the directory lead, and the links on the way.
     pub(crate) fn links(&self) -> BTreeSet<PathBuf> {
-        self.listed.links(&self.directory)
+        match self.is_unchanged() {
+            true => self.listed.links(&self.directory),
+            false => links_of(&[self.directory.clone()].into()),
+        }
     }
 
-    /// Lets `files` use the list, and returns the watch. If a file or directory has changed since the beginning of the watch, the list is not used,
-    /// and the result is a new watch.
+    /// Lets `files` use the list, and returns the watch. If the directory or a file has changed since the beginning of the watch, the list is not
+    /// used, and the result is a new watch.
     pub(super) fn watch(found: Option<Self>, files: &CertificateFiles) -> Option<Watched> {
         let is_current = |found: &Found| {
-            found.watched.is_of_directories(files) && found.watched.wait(Duration::ZERO).is_nothing()
+            found.watched.is_of_directories(files)
+                && found.watched.wait(Duration::ZERO).is_nothing()
+                && found.is_unchanged()
         };
         match found.filter(is_current) {
             Some(found) => {
@@ -45,5 +67,69 @@ impl Found {
             }
             None => Watched::without_links(files.directories()).ok(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use enfilade_facts::MemoSeed;
+    use enfilade_testkit::Scratch;
+    use enfilade_tls::{Digest, Rules, Tickets};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// Finds the directory, makes a change, and returns the names of the files that the next look reads. No file is a certificate, so each file is
+    /// bad.
+    fn read_after(change: impl FnOnce(&Path)) -> Vec<String> {
+        let place = Scratch::new();
+        let at = |name: &str| place.path().join(name);
+        for (directory, file) in [("one", "a.pem"), ("two", "b.pem")] {
+            fs::create_dir(at(directory)).unwrap();
+            fs::write(at(directory).join(file), "").unwrap();
+        }
+        symlink("one", at("tls")).unwrap();
+        let text = format!("[tls]\ncertificates = \"{}\"\n", at("tls").display());
+        let tls = config::parse_file(&text).unwrap().tls;
+        let found = Found::of(&tls, place.path());
+        assert!(found.is_some());
+        let digest = Digest::new(&MemoSeed([1; 16]));
+        let files =
+            super::super::files(tls.place(place.path()), &tls, None, digest, Tickets::default()).unwrap();
+        change(place.path());
+        assert!(Found::watch(found, &files).is_some());
+        let looked = files.look(Rules::default(), None, 1).unwrap();
+        let name = |path: &str| Path::new(path).file_name().unwrap().to_string_lossy().into_owned();
+        looked.bad.iter().map(|bad| name(&bad.file)).collect()
+    }
+
+    #[test]
+    fn the_list_is_used_only_if_nothing_has_changed() {
+        assert_eq!(read_after(|_| ()), ["a.pem"]);
+        assert_eq!(read_after(|at| fs::write(at.join("one/c.pem"), "").unwrap()), ["a.pem", "c.pem"]);
+        assert!(read_after(|at| fs::remove_file(at.join("one/a.pem")).unwrap()).is_empty());
+        let switched = read_after(|at| {
+            symlink("two", at.join("next")).unwrap();
+            fs::rename(at.join("next"), at.join("tls")).unwrap();
+        });
+        assert_eq!(switched, ["b.pem"]);
+    }
+
+    /// Without this, the test above could not tell a list that is used from a list that is made again.
+    #[test]
+    fn the_list_is_used() {
+        let place = Scratch::new();
+        fs::create_dir(place.path().join("tls")).unwrap();
+        fs::write(place.path().join("tls/a.pem"), "").unwrap();
+        let tls = config::parse_file("").unwrap().tls;
+        let found = Found::of(&tls, place.path());
+        let digest = Digest::new(&MemoSeed([1; 16]));
+        let files =
+            super::super::files(tls.place(place.path()), &tls, None, digest, Tickets::default()).unwrap();
+        assert!(Found::watch(found, &files).is_some());
+        fs::write(place.path().join("tls/b.pem"), "").unwrap();
+        assert_eq!(files.look(Rules::default(), None, 1).unwrap().bad.len(), 1, "the list from before");
+        assert_eq!(files.look(Rules::default(), None, 1).unwrap().bad.len(), 2, "the list is used once");
     }
 }

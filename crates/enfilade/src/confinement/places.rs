@@ -1,6 +1,7 @@
 //! The files and ports that a server may open (Landlock). The restrictions are set before the server starts its threads. The reason: the kernel
-//! restricts only the calling thread, and the threads that the calling thread starts later. Only the threads that open the directories of datastores
-//! start earlier, and they do nothing else.
+//! restricts only the calling thread, and the threads that the calling thread starts later. Two kinds of
+//! threads start earlier: the threads that open the directories of datastores, which do nothing else, and the thread that makes the memos, which has
+//! ended by then.
 
 use crate::certificates::Found;
 use crate::config::Config;

@@ -130,10 +130,11 @@ fn list_of(directory: &Path, mut counts: impl FnMut(&OsStr, bool) -> bool) -> io
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        if !counts(&name, kind.is_symlink()) {
+        let (name, kind) = (entry.file_name(), entry.file_type());
+        if !counts(&name, kind.as_ref().is_ok_and(|kind| kind.is_symlink())) {
             continue;
         }
+        let kind = kind?;
         // A link to a directory is skipped. A dangling link is listed, and the attempt to read it is reported as an error.
         let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
         if !is_directory {
