@@ -49,7 +49,8 @@ pub(crate) struct Confinement {
 
 impl Confinement {
     /// Limits the files that this process can open, and the TCP ports that it can use (Landlock). When this function is called, the process has no
-    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `found` is the directory of the certificates, if it is listed already.
+    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `found` is
+    /// the directory of the certificates, if it is listed already.
     ///
     /// # Errors
     /// When the kernel has Landlock but refuses to set the limits.

@@ -176,7 +176,7 @@ pub enum LogError {
     },
     /// A member has a registered process, but the change requires that this member has none.
     #[error(
-        "the change was not made: it needs that another member has no running server, but a server of that member runs again. `enfilade fleet status` shows the servers"
+        "the change was not made, because a server of another member runs again: this change is possible only while that member has no running server. `enfilade fleet status` shows the servers"
     )]
     ServerRuns,
     /// The parts of a large change were deleted before its entry was added.
