@@ -166,7 +166,7 @@ mod tests {
             prop_assert_eq!(parts.len(), PARTS);
             for (number, part) in parts.iter().enumerate() {
                 let found: Vec<(u64, u32)> = part.iter().map(|entry| (entry.name, entry.file)).collect();
-                prop_assert_eq!(&found, expected.get(&number).unwrap_or(&Vec::new()));
+                prop_assert_eq!(found, expected.remove(&number).unwrap_or_default());
             }
         }
     }
