@@ -10,6 +10,7 @@ use crate::data_directory::{refuse_lost_store, refuse_unusable};
 use crate::fleet::{Facts, Use};
 use crate::look::look;
 use crate::memos::Memos;
+pub(crate) use crate::memos::seed;
 use crate::reserved::{DATASTORES, reserved};
 use crate::{clock, output, token_key};
 use anyhow::{Context, bail};
@@ -19,7 +20,7 @@ use enfilade_admin::{
 };
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{Clocks, LockStore, MemoSeed, Read as _, Requester, Source};
+use enfilade_facts::{Clocks, LockStore, Read as _, Requester, Source};
 use enfilade_identity::HashKey;
 use enfilade_passage::{
     Accounts, Audit, Clock, HashGate, House, Ledger, Parts, Penalties, SessionTerms, UNKNOWN, Upgrade, Watch,
@@ -486,10 +487,4 @@ pub(crate) fn terms(config: &Config) -> SessionTerms {
 pub(crate) fn key_terms(config: &Config) -> KeyTerms {
     let SessionTerms { token_seconds, expired_seconds, .. } = terms(config);
     KeyTerms { max_active: config.identity.max_active_keys, token_seconds, expired_seconds }
-}
-
-pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
-    let mut seed = [0; 16];
-    getrandom::fill(&mut seed).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
-    Ok(MemoSeed(seed))
 }

@@ -1,7 +1,7 @@
 //! The memos of doors 2 and 4.
 
-use crate::home::seed;
 use enfilade_access::AccessMemo;
+use enfilade_facts::MemoSeed;
 use enfilade_identity::IdentityMemo;
 
 /// The maximum size of the memo for verified credentials, in bytes. This is enough for about 130,000 credentials of users in few groups. About a
@@ -23,4 +23,11 @@ impl Memos {
             access: AccessMemo::new(seed()?, ACCESS_BYTES),
         })
     }
+}
+
+/// A random seed for the keys of memos.
+pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
+    Ok(MemoSeed(seed))
 }

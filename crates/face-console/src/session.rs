@@ -1,4 +1,4 @@
-//! Signing in to the console, and signing out. The cookie proves a session. The audience of this session is the console, so only the console
+//! Signing in to the console, and signing out. The cookie proves a session. The audience of its session is the console, so only the console
 //! accepts the cookie. The token against forged forms is a digest of the cookie. So the token is bound to the session, and need not be stored.
 
 use crate::page;

@@ -164,8 +164,7 @@ impl Server {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The age, in milliseconds, of the last question to which etcd answered that a process follows the edited files. `None` if etcd has never
-    /// answered this.
+    /// The age of the last question to which etcd answered that a process follows the edited files, in milliseconds; `None` without such an answer.
     pub fn files_followed_ago(&self) -> Option<u64> {
         let followed = self.state.files_followed.load(Ordering::Acquire);
         (followed != 0).then(|| (self.clock)().saturating_sub(followed))
