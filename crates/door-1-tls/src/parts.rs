@@ -146,7 +146,7 @@ mod tests {
 
     /// A digest that is equal to digests of other files, or a random digest.
     fn name() -> impl Strategy<Value = u64> {
-        prop_oneof![any::<u64>(), (0..8_u64).prop_map(|n| n << 52 | n % 3)]
+        prop_oneof![any::<u64>(), (0..8_u64).prop_map(|n| (n << 52) | (n % 3))]
     }
 
     proptest! {
