@@ -68,7 +68,7 @@ pub struct CertificateFiles {
     looked: AtomicU64,
     listing: Mutex<Option<Arc<Listing>>>,
     /// The list of the directory that the next look uses.
-    found: Mutex<Option<Listed>>,
+    listed: Mutex<Option<Listed>>,
     /// Whether the directory or the list could not be used at the last [`Self::look_again`], so that earlier certificates are in use.
     is_behind: AtomicBool,
 }
@@ -138,7 +138,7 @@ impl CertificateFiles {
             versions: AtomicU64::new(1),
             looked: AtomicU64::default(),
             listing: Mutex::default(),
-            found: Mutex::default(),
+            listed: Mutex::default(),
             is_behind: AtomicBool::default(),
         }
     }
@@ -167,8 +167,8 @@ impl CertificateFiles {
     }
 
     fn list(&self) -> io::Result<Arc<Listing>> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let listing = Listing::read(&self.place, &self.terms, found, |path| self.is_usable(path))?;
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listing = Listing::read(&self.place, &self.terms, listed, |path| self.is_usable(path))?;
         let listing = Arc::new(listing);
         // Only a crt-list is kept in memory; a directory is listed again each time.
         if matches!(self.place, CertificatePlace::List(_)) {

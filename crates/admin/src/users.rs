@@ -571,9 +571,12 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
 
 /// Takes the next SID of this store that is not in use.
 fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
-    let space = view
-        .get::<SidSpace>(&SidSpaceKey)?
-        .ok_or_else(|| dangling("the record of free SIDs", "sid-space"))?;
+    let space = view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| {
+        Error::Invalid(
+            "the store has no record of its free SIDs; the facts are damaged: run `enfilade facts check`"
+                .into(),
+        )
+    })?;
     let (sid, rest) =
         space.take(view.at().store).ok_or_else(|| Error::Invalid("this store has no SID left for new users and groups, because SIDs of removed users and groups are not used again: choose a SID that no user or group has or had, and give it with `--sid`".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);

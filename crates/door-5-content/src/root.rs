@@ -11,7 +11,7 @@ use crate::tree::{Tree, TreeState};
 use crate::watch::mount_of;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
@@ -90,8 +90,12 @@ impl Root {
     /// [`Refusal::RootUnavailable`] when the system call fails.
     pub fn usage(&self) -> Result<Usage, Refusal> {
         let found = io::retry_on_intr(|| fstatvfs(&self.directory));
-        let found = found
-            .map_err(|errno| Refusal::RootUnavailable { path: String::new(), errno: errno.to_string() })?;
+        let path = || {
+            let link = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+            std::fs::read_link(link).map_or_else(|_| String::new(), |path| path.display().to_string())
+        };
+        let found =
+            found.map_err(|errno| Refusal::RootUnavailable { path: path(), errno: errno.to_string() })?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         let used = found.f_blocks.saturating_sub(found.f_bfree);
         Ok(Usage { total: bytes(found.f_blocks), used: bytes(used), available: bytes(found.f_bavail) })

@@ -1,16 +1,16 @@
 //! The certificates of the server. This module loads the certificates at the start, reads their keys at handshakes, and replaces certificates and
 //! keys while the server runs.
 
-mod found;
 mod page;
 mod served;
 mod ticket_keys;
 mod told;
+mod watched_list;
 
-pub(crate) use found::Found;
 pub(crate) use served::{Served, Watched, count_of};
 pub(crate) use ticket_keys::follow as follow_ticket_keys;
 pub(crate) use told::{described, how_to_add, unused_names};
+pub(crate) use watched_list::WatchedList;
 
 use crate::config::{Check, Tls as TlsConfig};
 use crate::home;
@@ -103,9 +103,9 @@ impl Keeper {
         self.files.place()
     }
 
-    /// Watches the directories of the certificates. If `found` is still current, the next [`Self::load`] does not list the directory again.
-    pub(crate) fn watch(&self, found: Option<Found>) -> Option<Watched> {
-        Found::watch(found, &self.files)
+    /// Watches the directories of the certificates. If `list` is still current, the next [`Self::load`] does not list the directory again.
+    pub(crate) fn watch(&self, list: Option<WatchedList>) -> Option<Watched> {
+        WatchedList::watch(list, &self.files)
     }
 
     /// Reads every leaf certificate that is not in the index. Returns the usable certificates and the bad certificates. Fails if no certificate is

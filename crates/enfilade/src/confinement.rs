@@ -7,7 +7,7 @@
 mod places;
 mod system_calls;
 
-use crate::certificates::Found;
+use crate::certificates::WatchedList;
 use crate::config::{Config, Tls};
 use crate::home::Installation;
 use crate::output;
@@ -49,15 +49,15 @@ pub(crate) struct Confinement {
 
 impl Confinement {
     /// Limits the files that this process can open, and the TCP ports that it can use (Landlock). When this function is called, the process has no
-    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `found` is
-    /// the directory of the certificates, if it is listed already.
+    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `list` is
+    /// the list of the directory of certificates, if it exists.
     ///
     /// # Errors
     /// When the kernel has Landlock but refuses to set the limits.
     pub(crate) fn of_files(
         installation: &Installation,
         config: &Config,
-        found: Option<&Found>,
+        list: Option<&WatchedList>,
     ) -> anyhow::Result<Confinement> {
         let mut limits = Confinement {
             server: std::process::id(),
@@ -69,7 +69,7 @@ impl Confinement {
         if !config.privileges.landlock {
             return Ok(limits);
         }
-        let places = Places::of(installation, config, found)?;
+        let places = Places::of(installation, config, list)?;
         let restricted = places.restrict().context(
             "this server cannot limit the files that it may open (Landlock): update the kernel, or set `[privileges] landlock = false`",
         )?;

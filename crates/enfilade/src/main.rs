@@ -6,7 +6,6 @@ mod acme;
 mod activities;
 mod audit_log;
 mod backup;
-mod begun;
 mod certificates;
 mod cli;
 mod clock;

@@ -5,7 +5,7 @@ mod fleet;
 use crate::access_log::AccessLog;
 use crate::acme::{self, Answers};
 use crate::backup::schedule;
-use crate::certificates::{self, Found, Keeper, Served, Watched};
+use crate::certificates::{self, Keeper, Served, Watched, WatchedList};
 use crate::cli::Serve;
 use crate::config::{
     Check, Config, TransportSecurity, UrlOrigin, unread_variables, variables, without_effect,
@@ -142,14 +142,14 @@ struct Loaded {
     held: Held,
 }
 
-async fn load(home: &Home, found: Option<Found>) -> anyhow::Result<Loaded> {
+async fn load(home: &Home, list: Option<WatchedList>) -> anyhow::Result<Loaded> {
     let held = fleet_certificates::first(home).await;
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
     // The watch begins before the files are read. So no change is missed. If links lead to files of other directories, `Served::follow` starts a new
     // watch, and reads the files again.
-    let watched = keeper.watch(found);
+    let watched = keeper.watch(list);
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
         certificates::verify_all(&keeper.files, &certificates, &bad)?;
@@ -183,13 +183,13 @@ fn counting(admission: &Arc<Admission>) -> impl Fn() -> u64 + Send + 'static {
 async fn serve(
     home: &Home,
     connections: u64,
-    Prepared { limits: mut confinement, found, memos }: Prepared,
+    Prepared { limits: mut confinement, list, memos }: Prepared,
     json: bool,
 ) -> anyhow::Result<()> {
     // The sockets are bound before the first start creates the administrator. If a port is in use, the start fails before a password is created.
     let listeners = Listeners::bind(&home.config).await?;
     let settled = first_start::settle(home)?;
-    let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home, found).await?;
+    let Loaded { tls: tls_now, bad, tickets, watched, held } = load(home, list).await?;
     // At the start, the certificates are read with io_uring. The limits of system calls forbid io_uring, because io_uring would bypass these limits.
     // So the limits are set after the first reading.
     confinement.limit_calls(&home.config)?;

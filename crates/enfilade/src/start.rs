@@ -2,8 +2,7 @@
 //! upgrades or compacts the store, the server waits for a limited time. After an upgrade or compaction, and before the server starts its threads, the
 //! server limits the files and ports that its process may open.
 
-use crate::begun::Begun;
-use crate::certificates::Found;
+use crate::certificates::WatchedList;
 use crate::config::Config;
 use crate::confinement::Confinement;
 use crate::fleet::Use;
@@ -11,10 +10,11 @@ use crate::home::{Home, Installation};
 use crate::memos::Memos;
 use crate::upkeep::{compact, older, open, shorter, told, upgrade};
 use crate::{notes, output};
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::{Read, Table};
 use enfilade_sources::lmdb::{Lmdb, OpenError, UpgradeError};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// The time between two attempts to open a store that another process uses.
@@ -30,19 +30,22 @@ const CLOSE_TRIES: u32 = 25;
 pub(crate) struct Prepared {
     /// The limits of the process, which are set.
     pub(crate) limits: Confinement,
-    pub(crate) found: Option<Found>,
+    pub(crate) list: Option<WatchedList>,
     pub(crate) memos: Memos,
 }
 
 impl Prepared {
     /// Limits the files and ports of this process. Before this, another thread makes the memos, while this thread lists the certificates. When the
-    /// limits are set, that thread must have ended, because the kernel limits only the calling thread and the threads that it starts later.
+    /// limits are set, the other thread must have ended, because the kernel limits only the calling thread and the threads that it starts later.
     fn new(installation: &Installation, config: &Config) -> anyhow::Result<Self> {
-        let memos = Begun::new("memos", Memos::new)?;
-        let found = Found::of(&config.tls, &installation.data);
-        let memos = memos.finish()?;
-        let limits = Confinement::of_files(installation, config, found.as_ref())?;
-        Ok(Prepared { limits, found, memos })
+        let memos = Builder::new().name("memos".into()).spawn(Memos::new);
+        let memos = memos.context("the thread `memos` cannot be started")?;
+        let list = WatchedList::of(&config.tls, &installation.data);
+        let memos = memos.join();
+        let memos =
+            memos.map_err(|_| anyhow!("internal error: the thread `memos` has ended with a panic"))??;
+        let limits = Confinement::of_files(installation, config, list.as_ref())?;
+        Ok(Prepared { limits, list, memos })
     }
 }
 

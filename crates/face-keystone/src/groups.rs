@@ -13,6 +13,7 @@ use enfilade_facts::tables::{
 };
 use enfilade_facts::vocabulary::{GroupId, Sid};
 use enfilade_passage::{About, ApiPermit, Other, Party};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
@@ -124,7 +125,8 @@ pub(super) fn has_user(call: &mut Call) -> Outcome {
     if is_in {
         Ok(ApiResponse::no_content())
     } else {
-        Err(ApiError::missing("user in group", call.parameter(1)))
+        let (group, user) = (call.parameter(0), call.parameter(1));
+        Err(ApiError::Message(StatusCode::NOT_FOUND, format!("User '{user}' not found in group '{group}'.")))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The log: adds an entry after the head, reads entries, and deletes old entries. The rules with numbers are in docs/fleet-protocol.md.
 
-use crate::entry::{Body, CHANGES_BYTES_MAX, Encoded, Entry, EntryId, Stored};
+use crate::entry::{Body, Encoded, Entry, EntryId, Stored};
 use crate::etcd::{Etcd, EtcdError, delete, exists, has_value, is_absent, put, read, read_some};
 use crate::messages::{KeyValue, Operation};
 use enfilade_facts::codec::{Reader, Writer};
@@ -166,13 +166,13 @@ pub enum LogError {
     TooManyCertificates,
     /// The changes are larger than the maximum size of an entry, or a certificate or an answer to a challenge is too large.
     #[error(
-        "the change has {bytes} bytes, and a change of a fleet has at most {} MiB; it was not made. Make several smaller changes, such as imports \
-         of fewer records",
-        CHANGES_BYTES_MAX >> 20
+        "the change has {bytes} bytes, but the maximum is {limit}; it was not made. Make several smaller changes, such as imports of fewer records"
     )]
     TooLarge {
         /// The size of the changes, in bytes.
         bytes: usize,
+        /// The maximum size, in bytes.
+        limit: usize,
     },
     /// A member has a registered process, but the change requires that this member has none.
     #[error(
@@ -372,7 +372,7 @@ impl Log {
         let key = self.entry_key(last);
         let sealed = changes.seal(&key, id, first, head.state);
         if changes.is_empty() {
-            return Err(LogError::TooLarge { bytes: 0 });
+            return Err(LogError::TooLarge { bytes: 0, limit: 0 });
         }
         let next = Head {
             at: At { revision: last, ..head.at },

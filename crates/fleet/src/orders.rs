@@ -136,7 +136,7 @@ impl Log {
     /// [`LogError::TooLarge`], or when etcd does not answer.
     pub async fn put_answer(&self, order: &Order, id: &str, value: &[u8]) -> Result<bool, LogError> {
         if value.len() > ANSWER_BYTES_MAX || id.len() > ANSWER_BYTES_MAX {
-            return Err(LogError::TooLarge { bytes: value.len() });
+            return Err(LogError::TooLarge { bytes: value.len(), limit: ANSWER_BYTES_MAX });
         }
         let key = self.key("answer", &format!("{}/{id}", order.name));
         let operation = put_leased(key, value.to_vec(), order.lease);

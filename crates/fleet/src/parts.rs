@@ -41,7 +41,7 @@ impl Log {
     pub(crate) async fn stage(&self, encoded: Encoded) -> Result<Encoded, LogError> {
         let bytes = encoded.bytes();
         if bytes.len() > CHANGES_BYTES_MAX {
-            return Err(LogError::TooLarge { bytes: bytes.len() });
+            return Err(LogError::TooLarge { bytes: bytes.len(), limit: CHANGES_BYTES_MAX });
         }
         let id = PartsId(random()?);
         match self.put_parts(id, bytes).await {

@@ -113,7 +113,7 @@ impl Log {
         };
         let bytes = sealed.as_ref().map_or(0, Vec::len);
         if bytes > SHARED_CERTIFICATE_BYTES_MAX + SEAL_BYTES_MAX || name.len() > SHARED_NAME_BYTES_MAX {
-            return Err(LogError::TooLarge { bytes });
+            return Err(LogError::TooLarge { bytes, limit: SHARED_CERTIFICATE_BYTES_MAX });
         }
         if after.certificates.len() > SHARED_CERTIFICATES_MAX {
             return Err(LogError::TooManyCertificates);

@@ -73,10 +73,10 @@ impl Listing {
     pub(super) fn read(
         place: &CertificatePlace,
         terms: &CertificateTerms,
-        found: Option<Listed>,
+        known: Option<Listed>,
         is_usable: impl Fn(&Path) -> Result<(), String>,
     ) -> io::Result<Self> {
-        let (listing, mut bad) = Self::read_past(place, terms, found)?;
+        let (listing, mut bad) = Self::read_past(place, terms, known)?;
         if bad.is_empty() {
             return Ok(listing);
         }
@@ -94,19 +94,19 @@ impl Listing {
 
     /// Reads the place, even if lines of a crt-list are invalid. The result contains the listing, and the invalid lines with their numbers. If a line
     /// can be parsed, but its options cannot be applied, the listing contains its certificate with the default policy. So no server may use a listing
-    /// that has invalid lines. If `found` is given, it is the list of the directory, and the directory is not listed again.
+    /// that has invalid lines. If `known` is given, it is the list of the directory, and the directory is not listed again.
     ///
     /// # Errors
     /// When the place cannot be read.
     pub(super) fn read_past(
         place: &CertificatePlace,
         terms: &CertificateTerms,
-        found: Option<Listed>,
+        known: Option<Listed>,
     ) -> io::Result<(Self, Vec<(u32, BadCertificate)>)> {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
             CertificatePlace::Directory(base) => {
-                let mut listed = found.map_or_else(|| list(base), Ok)?;
+                let mut listed = known.map_or_else(|| list(base), Ok)?;
                 let base = base.clone();
                 let passed_over = listed.passed_over();
                 let names = &mut listed.names;

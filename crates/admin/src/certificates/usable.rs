@@ -16,8 +16,8 @@ impl std::fmt::Debug for CertificateFiles {
 impl CertificateFiles {
     /// Lets the next look use this list of the directory, so that the directory is not listed again. No name may have changed since the directory was
     /// listed.
-    pub fn use_list(&self, found: Listed) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+    pub fn use_list(&self, listed: Listed) {
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
     }
 
     /// Reads certificates with their keys until one can be used.

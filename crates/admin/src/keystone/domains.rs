@@ -77,9 +77,13 @@ pub fn add_domain(
         let usual = (name.as_str() == "Default" && view.get::<Domain>(&DomainId::DEFAULT)?.is_none())
             .then_some(DomainId::DEFAULT);
         let id = id.or(usual).map_or_else(|| random().map(DomainId::from_bytes), Ok)?;
-        if view.get::<Name>(&by_name)?.is_some() || view.get::<Domain>(&id)?.is_some() {
+        if view.get::<Name>(&by_name)?.is_some() {
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
+        }
+        if view.get::<Domain>(&id)?.is_some() {
+            let hint = "choose another id";
+            return Err(Error::Exists { what: "domain", name: id.to_string(), hint });
         }
         // If a domain with this id was deleted, its contents are possibly still being deleted in the background.
         let leaving = LeavingKey::Domain(id);

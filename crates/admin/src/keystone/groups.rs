@@ -49,6 +49,15 @@ impl StoredResource for Group {
     }
 }
 
+fn not_a_member(key: &MembershipKey) -> Error {
+    let member = match &key.member {
+        Member::User(user) => format!("user {user}"),
+        Member::Group(group) => format!("group {group}"),
+    };
+    let name = format!("{member} in group {}", key.group);
+    Error::Missing { what: "membership", name, hint: "list the members of the group" }
+}
+
 /// Adds a user or group to a group, or removes a member from the group.
 ///
 /// # Errors
@@ -58,7 +67,7 @@ pub fn set_member(ctx: &ChangeContext<'_>, key: &MembershipKey, is_so: bool) -> 
     ctx.commit(&format!("group {} member {verb}", key.group), |view, change| {
         let was = view.get::<Membership>(key)?.is_some();
         match (was, is_so) {
-            (false, false) => return Err(missing("user in group", key.group)),
+            (false, false) => return Err(not_a_member(key)),
             (_, true) => {
                 if let Member::User(user) = &key.member {
                     change.expect_present::<User>(user);

@@ -1,9 +1,8 @@
 //! The files and ports that a server may open (Landlock). The restrictions are set before the server starts its threads. The reason: the kernel
-//! restricts only the calling thread, and the threads that the calling thread starts later. Two kinds of
-//! threads start earlier: the threads that open the directories of datastores, which do nothing else, and the thread that makes the memos, which has
-//! ended by then.
+//! restricts only the calling thread, and the threads that the calling thread starts later. Two kinds of threads start earlier: the threads that open
+//! the directories of datastores, which do nothing else, and the thread that makes the memos, which has ended by then.
 
-use crate::certificates::Found;
+use crate::certificates::WatchedList;
 use crate::config::Config;
 use crate::home::{Installation, make_directory, roots_of};
 use crate::output;
@@ -86,7 +85,7 @@ impl Places {
     pub(super) fn of(
         installation: &Installation,
         config: &Config,
-        found: Option<&Found>,
+        list: Option<&WatchedList>,
     ) -> anyhow::Result<Places> {
         let data = &installation.data;
         let lmdb = Lmdb::open_for(&installation.facts(), config.facts.terms())?;
@@ -110,7 +109,7 @@ impl Places {
             }
             places.own.insert(directory);
         }
-        places.certificates(&config.tls.place(data), found);
+        places.certificates(&config.tls.place(data), list);
         let files = [
             Some(installation.config_path()),
             config.tls.acme_roots.clone(),
@@ -140,9 +139,9 @@ impl Places {
         self.read.extend(above.filter(|above| above.parent().is_some()));
     }
 
-    fn certificates(&mut self, place: &CertificatePlace, found: Option<&Found>) {
+    fn certificates(&mut self, place: &CertificatePlace, list: Option<&WatchedList>) {
         let directories = certificate_directories(place);
-        let links = found.map_or_else(|| links_of(&directories), Found::links);
+        let links = list.map_or_else(|| links_of(&directories), WatchedList::links);
         self.read.extend(links.iter().filter_map(|link| Some(link.parent()?.to_owned())));
         match place {
             // The server writes the certificates that it makes or obtains into this directory.

@@ -344,8 +344,9 @@ impl<R: Read> Opened<R> {
         let mut from = BufReader::with_capacity(CHUNK + TAG, from);
         let key = open_header(&mut from, key)?;
         let mut nonce = [0; 16];
-        from.read_exact(&mut nonce)
-            .map_err(|_| AgeError::Header("the file ends directly after the header"))?;
+        from.read_exact(&mut nonce).map_err(|why| {
+            malformed(why, io::ErrorKind::UnexpectedEof, "the file ends directly after the header")
+        })?;
         let stream = Stream::of(&key, &nonce)?;
         Ok(Opened { from, stream, chunk: Zeroizing::new(Vec::new()), read: 0, is_over: false })
     }
@@ -385,6 +386,11 @@ impl<R: Read> Read for Opened<R> {
     }
 }
 
+/// The error of a header that cannot be read. An error of another kind than `kind` comes from the disk, and says nothing about the header.
+fn malformed(why: io::Error, kind: io::ErrorKind, text: &'static str) -> AgeError {
+    if why.kind() == kind { AgeError::Header(text) } else { AgeError::Io(why) }
+}
+
 /// The stanzas of a header: arguments and body.
 type Stanzas = Vec<(Vec<String>, Vec<u8>)>;
 
@@ -392,7 +398,8 @@ fn open_header(from: &mut impl BufRead, key: &Key) -> Result<FileKey, AgeError> 
     let mut from = from.take(HEADER_BYTES_MAX);
     let mut line = || -> Result<String, AgeError> {
         let mut line = String::new();
-        from.read_line(&mut line).map_err(|_| AgeError::Header("the header is not text"))?;
+        from.read_line(&mut line)
+            .map_err(|why| malformed(why, io::ErrorKind::InvalidData, "the header is not text"))?;
         line.pop().filter(|end| *end == '\n').ok_or(AgeError::Header("the header ends too early"))?;
         Ok(line)
     };

@@ -123,7 +123,12 @@ impl NewDirectory {
             return Err(why.into());
         }
         std::fs::rename(&self.path, aside)?;
-        std::fs::rename(&self.new, &self.path).inspect_err(|_| drop(std::fs::rename(aside, &self.path)))
+        let Err(why) = std::fs::rename(&self.new, &self.path) else { return Ok(()) };
+        std::fs::rename(aside, &self.path).map_err(|again| {
+            let text = format!("{why}; the old directory now has the name `{}`: {again}", aside.display());
+            io::Error::new(why.kind(), text)
+        })?;
+        Err(why)
     }
 }
 

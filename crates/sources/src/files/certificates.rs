@@ -65,6 +65,9 @@ pub fn engine() -> Box<dyn Engine> {
 /// The files of a directory. The directory is read only once, because a directory of certificates can have a hundred thousand files.
 #[derive(Debug, Default)]
 pub struct Listed {
+    directory: PathBuf,
+    /// `None` if the version is not known. The list then counts as changed.
+    version: Option<DirectoryVersion>,
     /// The names of the certificate files, sorted by bytes.
     pub names: Vec<OsString>,
     /// The `.crt` files without a `.key` file.
@@ -76,12 +79,22 @@ pub struct Listed {
     links: Vec<OsString>,
 }
 
+/// The device and the identity of a directory. If another directory is moved to the path, the version is another one. The version changes also if
+/// another machine changes the directory on a network file system.
+type DirectoryVersion = (u64, Identity);
+
+fn version_of(directory: &Path) -> Option<DirectoryVersion> {
+    let found = rustix::fs::stat(directory).ok()?;
+    Some((found.st_dev, identity(&found)))
+}
+
 /// Lists the files of a directory of certificates.
 ///
 /// # Errors
 /// When the directory cannot be read.
 pub fn list(directory: &Path) -> io::Result<Listed> {
-    let mut listed = Listed::default();
+    let version = version_of(directory);
+    let mut listed = Listed { directory: directory.to_owned(), version, ..Listed::default() };
     listed.names = list_of(directory, |name, is_link| {
         if is_link {
             listed.links.push(name.to_owned());
@@ -102,6 +115,11 @@ pub fn list(directory: &Path) -> io::Result<Listed> {
 }
 
 impl Listed {
+    /// Whether the directory at the path is still the directory that was listed, with the same files.
+    pub fn is_unchanged(&self) -> bool {
+        self.version.is_some() && self.version == version_of(&self.directory)
+    }
+
     /// The `.crt` files that contain a private key, but are not served. A `.crt` file is served only if its `.key` file exists. If a `.pem` file of
     /// the same name is in the same directory, the `.crt` file is taken for the certificate of the authority, and is not in the result.
     pub fn passed_over(&self) -> Vec<PathBuf> {

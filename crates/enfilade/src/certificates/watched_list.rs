@@ -1,69 +1,47 @@
-//! The directory of certificates, as a starting server found it.
+//! The list of the directory of certificates that a starting server makes.
 
 use super::Watched;
 use crate::config::Tls;
 use crate::shared_certificates;
 use enfilade_admin::{CertificateFiles, CertificatePlace};
-use enfilade_sources::files::certificates::{Listed, links_of, list};
+use enfilade_sources::files::certificates::{Listed, list};
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The list of the directory of certificates, and a watch that began before the directory was listed. A starting server needs the list twice: it
 /// limits the files that it may open, so it needs the links in the directory; and it reads the certificates.
-pub(crate) struct Found {
-    directory: PathBuf,
-    version: Version,
+pub(crate) struct WatchedList {
     listed: Listed,
     watched: Watched,
 }
 
-/// The device, the inode number, the modification time and the change time of a directory. The watch reports changes of the directory that was
-/// listed. The version also shows that another directory is at the path now, and changes that other machines made on a network file system.
-type Version = [i64; 6];
-
-fn version_of(directory: &Path) -> Option<Version> {
-    let found = std::fs::metadata(directory).ok()?;
-    let [device, inode] = [found.dev(), found.ino()].map(u64::cast_signed);
-    Some([device, inode, found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()])
-}
-
-impl Found {
+impl WatchedList {
     /// `None` for a crt-list, and for a directory that cannot be listed or watched.
     pub(crate) fn of(tls: &Tls, data: &Path) -> Option<Self> {
         let CertificatePlace::Directory(directory) = tls.place(data) else { return None };
         let shared = Some(shared_certificates::directory(data)).filter(|shared| shared.is_dir());
         let watched = Watched::without_links(shared.into_iter().chain([directory.clone()]).collect()).ok()?;
-        let version = version_of(&directory)?;
-        let listed = list(&directory).ok()?;
-        Some(Found { directory, version, listed, watched })
-    }
-
-    fn is_unchanged(&self) -> bool {
-        version_of(&self.directory) == Some(self.version)
+        Some(WatchedList { listed: list(&directory).ok()?, watched })
     }
 
     /// The files to which links in the directory lead, and the links on the way.
     pub(crate) fn links(&self) -> BTreeSet<PathBuf> {
-        match self.is_unchanged() {
-            true => self.listed.links(&self.directory),
-            false => links_of(&[self.directory.clone()].into()),
-        }
+        self.listed.links()
     }
 
     /// Lets `files` use the list, and returns the watch. If the directory or a file has changed since the beginning of the watch, the list is not
     /// used, and the result is a new watch.
-    pub(super) fn watch(found: Option<Self>, files: &CertificateFiles) -> Option<Watched> {
-        let is_current = |found: &Found| {
-            found.watched.is_of_directories(files)
-                && found.watched.wait(Duration::ZERO).is_nothing()
-                && found.is_unchanged()
+    pub(super) fn watch(list: Option<Self>, files: &CertificateFiles) -> Option<Watched> {
+        let is_current = |list: &WatchedList| {
+            list.watched.is_of_directories(files)
+                && list.watched.wait(Duration::ZERO).is_nothing()
+                && list.listed.is_unchanged()
         };
-        match found.filter(is_current) {
-            Some(found) => {
-                files.use_list(found.listed);
-                Some(found.watched)
+        match list.filter(is_current) {
+            Some(list) => {
+                files.use_list(list.listed);
+                Some(list.watched)
             }
             None => Watched::without_links(files.directories()).ok(),
         }
@@ -80,7 +58,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Finds the directory, makes a change, and returns the names of the files that the next look reads. No file is a certificate, so each file is
+    /// Lists the directory, makes a change, and returns the names of the files that the next look reads. No file is a certificate, so each file is
     /// bad.
     fn read_after(change: impl FnOnce(&Path)) -> Vec<String> {
         let place = Scratch::new();
@@ -92,13 +70,13 @@ mod tests {
         symlink("one", at("tls")).unwrap();
         let text = format!("[tls]\ncertificates = \"{}\"\n", at("tls").display());
         let tls = config::parse_file(&text).unwrap().tls;
-        let found = Found::of(&tls, place.path());
-        assert!(found.is_some());
+        let list = WatchedList::of(&tls, place.path());
+        assert!(list.is_some());
         let digest = Digest::new(&MemoSeed([1; 16]));
         let files =
             super::super::files(tls.place(place.path()), &tls, None, digest, Tickets::default()).unwrap();
         change(place.path());
-        assert!(Found::watch(found, &files).is_some());
+        assert!(WatchedList::watch(list, &files).is_some());
         let looked = files.look(Rules::default(), None, 1).unwrap();
         let name = |path: &str| Path::new(path).file_name().unwrap().to_string_lossy().into_owned();
         looked.bad.iter().map(|bad| name(&bad.file)).collect()
@@ -123,11 +101,11 @@ mod tests {
         fs::create_dir(place.path().join("tls")).unwrap();
         fs::write(place.path().join("tls/a.pem"), "").unwrap();
         let tls = config::parse_file("").unwrap().tls;
-        let found = Found::of(&tls, place.path());
+        let list = WatchedList::of(&tls, place.path());
         let digest = Digest::new(&MemoSeed([1; 16]));
         let files =
             super::super::files(tls.place(place.path()), &tls, None, digest, Tickets::default()).unwrap();
-        assert!(Found::watch(found, &files).is_some());
+        assert!(WatchedList::watch(list, &files).is_some());
         fs::write(place.path().join("tls/b.pem"), "").unwrap();
         assert_eq!(files.look(Rules::default(), None, 1).unwrap().bad.len(), 1, "the list from before");
         assert_eq!(files.look(Rules::default(), None, 1).unwrap().bad.len(), 2, "the list is used once");
