@@ -437,8 +437,9 @@ impl CertificateFiles {
             identity
                 .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
         };
+        // The server makes handshakes during this work, so one core does not take part.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(cores).max(1);
+        let share = names.len().div_ceil(cores.saturating_sub(1).max(1)).max(1);
         std::thread::scope(|scope| {
             let of =
                 |names: &[OsString]| names.iter().filter(|name| !is_same(name)).cloned().collect::<Vec<_>>();
