@@ -6,6 +6,7 @@ mod changed;
 mod handshakes;
 mod haproxy;
 mod inside;
+mod library;
 mod make;
 mod phases;
 mod readers;

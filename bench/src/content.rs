@@ -9,6 +9,7 @@ pub(crate) mod peer;
 
 use crate::Failure;
 use crate::goals::Goal;
+use crate::plain_loop::PlainLoop;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
@@ -302,6 +303,15 @@ impl Compare<'_> {
             })?;
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
+        let (floor, mut spent) = (PlainLoop::start(&source)?, Samples::default());
+        for _ in 0..self.size.rounds_of_gets {
+            let before = (floor.peer().cpu)()?;
+            curl(&floor.peer(), &[], "/large?[1-10]", "http")?;
+            spent.push(((floor.peer().cpu)()? - before) / 10.0);
+        }
+        let what = format!("GET of a large file by http, CPU, {}", PlainLoop::NAME);
+        self.report.middle(&what, self.size.many as u64, &spent, "s");
+        drop(floor);
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
         // The time includes the sync to the disk for both servers. Apache answers before the file is on the disk, so the benchmark makes this sync
         // itself.

@@ -24,8 +24,10 @@ mod growth;
 mod identity;
 mod import;
 mod machine;
+mod memory_reads;
 mod passage;
 mod peers;
+mod plain_loop;
 mod record;
 mod report;
 mod samples;
@@ -78,6 +80,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     }
     if let ["connections-floor", address, place, file] = words.as_slice() {
         return connections::serve_floor(address.parse()?, place.as_ref(), file.as_ref()).map(|()| true);
+    }
+    if let ["plain-loop", address, file] = words.as_slice() {
+        return plain_loop::serve(address.parse()?, file.as_ref()).map(|()| true);
     }
     if let ["growth-revocations-part", place] = words.as_slice() {
         return growth::revocations::part(place.as_ref()).map(|()| true);

@@ -1,5 +1,4 @@
-//! The clocks that the benchmarks read: of time, and of the CPU of processes. `access/alone.rs` reads the CPU clock of a thread itself, and
-//! `facts/seen.rs` a clock that two processes share.
+//! The clocks that the benchmarks read: of time, and of the CPU of processes and threads. `facts/seen.rs` reads a clock that two processes share.
 
 use crate::Failure;
 use crate::samples::Samples;
@@ -18,6 +17,12 @@ pub(crate) fn pause(at_least: Duration) {
     while began.elapsed() < at_least {
         std::thread::park_timeout(at_least);
     }
+}
+
+/// The CPU that this thread has used so far, in nanoseconds.
+pub(crate) fn thread_nanos() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
 /// The largest possible process id on Linux.

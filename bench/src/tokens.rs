@@ -207,6 +207,7 @@ fn random(report: &mut Report, store: &Store, house: &House, tokens: u64) {
     if tokens == 1_000_000 {
         report.goal("random", more);
     }
+    crate::memory_reads::tell(report, tokens);
 }
 
 fn two_threads(

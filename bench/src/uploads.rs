@@ -19,6 +19,7 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::served::Server;
 use crate::stopwatch::now;
+use floor::Syncs;
 use sender::Sender;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,7 +160,8 @@ impl Bench<'_> {
             self.targets.iter().filter(|target| !case.by_tls || target.https.is_some()).collect();
         let series = |name: &'static str| Series { name, spent: Vec::new() };
         let mut all: Vec<Series> = asked.iter().map(|target| series(target.peer.name)).collect();
-        let (mut synced, mut unsynced) = (series("the loop"), series("the loop without syncs"));
+        let [mut synced, mut unsynced, mut shared] =
+            ["the loop", "the loop without syncs", "the loop with shared syncs"].map(series);
         for round in 0..self.size.rounds {
             eprintln!("{}: round {} of {}", case.name(), round + 1, self.size.rounds);
             for target in &asked {
@@ -168,13 +170,15 @@ impl Bench<'_> {
                     series.spent.push(spent);
                 }
             }
-            for (series, syncs) in [(&mut synced, true), (&mut unsynced, false)] {
+            for (series, syncs) in
+                [(&mut synced, Syncs::Each), (&mut unsynced, Syncs::Nothing), (&mut shared, Syncs::Shared)]
+            {
                 series.spent.push(floor::make(&self.loops, self.size.files, case.at_once, syncs)?);
             }
             // Another server begins the next round.
             asked.rotate_left(1);
         }
-        told::tell(self.report, case, self.size.files as u64, &all, [&synced, &unsynced]);
+        told::tell(self.report, case, self.size.files as u64, &all, [&synced, &unsynced, &shared]);
         Ok(())
     }
 

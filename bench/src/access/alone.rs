@@ -9,7 +9,7 @@ use crate::goals::Goal;
 use crate::report::Report;
 use crate::samples::{Estimate, Samples};
 use crate::served::Server;
-use crate::stopwatch::now;
+use crate::stopwatch::{now, thread_nanos};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags, lgetxattr, openat, statx};
 use std::ffi::CStr;
@@ -228,9 +228,9 @@ fn names_and(
 ) -> Result<f64, Failure> {
     let place = trees::directory(acls, &[tree])?.join(tree);
     let directory = openat(rustix::fs::CWD, &place, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
-    let before = own_nanos();
+    let before = thread_nanos();
     each_name(&directory, look)?;
-    Ok((own_nanos() - before) / 1e6)
+    Ok((thread_nanos() - before) / 1e6)
 }
 
 /// Reads the names of a directory, and calls `look` for each name that does not begin with a dot.
@@ -247,10 +247,4 @@ pub(super) fn each_name(
         }
     }
     Ok(())
-}
-
-/// The CPU that this thread has used so far, in nanoseconds.
-pub(super) fn own_nanos() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }

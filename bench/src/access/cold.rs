@@ -1,7 +1,7 @@
 //! The first access to a directory: a listing right after the kernel's caches were dropped, by a server that has not read the directory.
 
 use super::alike::tell;
-use super::alone::{each_name, own_nanos};
+use super::alone::each_name;
 use super::client::by_token;
 use super::session::Session;
 use super::sides::{Cost, Ours, Side, cost};
@@ -12,7 +12,7 @@ use crate::certs::drop_caches;
 use crate::machine::read_bytes;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
-use crate::stopwatch::now;
+use crate::stopwatch::{now, thread_nanos};
 use enfilade_testkit::Samba;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, lgetxattr, openat, statx};
 use std::path::Path;
@@ -105,7 +105,7 @@ fn bare_after_drop(place: &Path) -> Result<(Cost, f64), Failure> {
     let elsewhere = std::env::current_dir()?;
     std::env::set_current_dir(place)?;
     drop_caches();
-    let (read, before, began) = (read_bytes(std::process::id())?, own_nanos(), now());
+    let (read, before, began) = (read_bytes(std::process::id())?, thread_nanos(), now());
     let directory = openat(CWD, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     each_name(&directory, |directory, name| {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
@@ -114,7 +114,7 @@ fn bare_after_drop(place: &Path) -> Result<(Cost, f64), Failure> {
         std::hint::black_box(lgetxattr(name, "security.NTACL", &mut room)?);
         Ok(())
     })?;
-    let cost = Cost { cpu: (own_nanos() - before) / 1e6, time: began.elapsed().as_secs_f64() * 1e3 };
+    let cost = Cost { cpu: (thread_nanos() - before) / 1e6, time: began.elapsed().as_secs_f64() * 1e3 };
     let read = (read_bytes(std::process::id())? - read) / f64::from(1 << 20);
     std::env::set_current_dir(elsewhere)?;
     Ok((cost, read))

@@ -1,6 +1,6 @@
 //! Measures the server's CPU for a handshake. HAProxy and Enfilade have the same client and the same certificates.
 
-use super::{haproxy, make};
+use super::{haproxy, library, make};
 use crate::Failure;
 use crate::goals::Goal;
 use crate::report::{Paired, Report};
@@ -153,6 +153,16 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
     }
     for (kind, what, id, _) in KINDS {
         let name = names(kind).next().unwrap_or_default();
+        let mut alone = Samples::default();
+        for _ in 0..ROUNDS {
+            alone.push(library::handshake(&directory.join(format!("{kind:07}.pem")), &name, EACH)?);
+        }
+        let alone = report.middle(
+            &format!("a handshake, {what}, full, rustls with AWS-LC in memory, the server's side, CPU"),
+            CERTIFICATES as u64,
+            &alone,
+            "µs",
+        );
         for resumes in [false, true] {
             let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
                 // Each server gets a separate client, because a client stores tickets by server name, and both servers have the same names.
@@ -188,7 +198,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
                 ours: &own,
                 peer: "HAProxy",
                 theirs: &theirs,
-                floor: None,
+                floor: (!resumes).then_some(alone.value),
             };
             report.compare((!resumes).then_some(id), paired);
         }

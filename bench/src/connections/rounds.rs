@@ -5,6 +5,7 @@ use super::planned::latencies;
 use super::servers::{Measured, Servers};
 use super::{EACH_SECOND, SMALL_FILE, Size};
 use crate::Failure;
+use crate::plain_loop::PlainLoop;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Percentile, Samples};
 use crate::stopwatch::pause;
@@ -35,7 +36,7 @@ pub(super) fn run(
     connections: usize,
     place: &Path,
 ) -> Result<(), Failure> {
-    let servers = Servers::start(report, place)?;
+    let servers = Servers::start(report, protocol, place)?;
     let mut all = Vec::new();
     for server in &servers.measured {
         all.push(Series::begin(server, protocol)?);
@@ -124,7 +125,8 @@ fn tell(report: &mut Report, all: &[Series<'_>], name: &str, connections: u64, i
         }
     }
     let Some((ours, others)) = all.split_first() else { return };
-    let mut others: Vec<_> = others.iter().collect();
+    let (loops, mut others): (Vec<_>, Vec<_>) =
+        others.iter().partition(|series| series.server.peer.name == PlainLoop::NAME);
     others.sort_by(|one, other| one.p99.median().total_cmp(&other.p99.median()));
     let goal = is_judged.then_some("p99-10000");
     let p99 = Figure {
@@ -136,7 +138,7 @@ fn tell(report: &mut Report, all: &[Series<'_>], name: &str, connections: u64, i
     let cpu =
         Figure { name: format!("{name}, CPU of each"), unit: "µs", of: |series| &series.cpu, goal: None };
     for figure in [p99, cpu] {
-        figure.tell(report, connections, ours, &others);
+        figure.tell(report, connections, ours, &others, loops.first().copied());
     }
 }
 
@@ -149,15 +151,25 @@ struct Figure {
 }
 
 impl Figure {
-    /// Compares Enfilade with the first of the other servers, and adds the figures of the remaining servers.
-    fn tell(&self, report: &mut Report, n: u64, ours: &Series<'_>, others: &[&Series<'_>]) {
+    /// Compares Enfilade with the first of the other servers, and adds the figures of the remaining servers and of the loop without a server.
+    fn tell(
+        &self,
+        report: &mut Report,
+        n: u64,
+        ours: &Series<'_>,
+        others: &[&Series<'_>],
+        floor: Option<&Series<'_>>,
+    ) {
         let (ours, unit) = ((self.of)(ours), self.unit);
+        let floor = floor.map(|floor| {
+            report.middle(&format!("{}, {}", self.name, PlainLoop::NAME), n, (self.of)(floor), unit).value
+        });
         let Some((first, rest)) = others.split_first() else {
             report.middle(&format!("{}, Enfilade", self.name), n, ours, unit);
             return;
         };
         let (what, peer, theirs) = (self.name.clone(), first.server.peer.name, (self.of)(first));
-        report.compare(self.goal, Paired { what, n, unit, ours, peer, theirs, floor: None });
+        report.compare(self.goal, Paired { what, n, unit, ours, peer, theirs, floor });
         for series in rest {
             let (peer, theirs) = (series.server.peer.name, (self.of)(series));
             report.middle(&format!("{}, {peer}", self.name), n, theirs, unit);

@@ -1,11 +1,13 @@
 //! The measured servers. All serve the same files, and write a log line for each request.
 
+use super::line::Protocol;
 use super::nginx::Nginx;
 use super::{IDLE_SECONDS, PAGE, SMALL_FILE};
 use crate::Failure;
 use crate::content::apache::{Apache, MODULES};
 use crate::content::files::{self, Maker, content};
 use crate::content::peer::{self, Peer};
+use crate::plain_loop::PlainLoop;
 use crate::report::Report;
 use crate::served::Server;
 use std::path::{Path, PathBuf};
@@ -18,15 +20,16 @@ pub(super) struct Measured {
 
 /// The running servers, ended when dropped.
 pub(super) struct Servers {
-    /// Enfilade first, then the other servers that are installed.
+    /// Enfilade first, then the other servers that are installed. For HTTP/1.1, the last one is the loop without a server.
     pub(super) measured: Vec<Measured>,
+    _floor: Option<PlainLoop>,
     _enfilade: Server,
     _apache: Option<Apache>,
     _nginx: Option<Nginx>,
 }
 
 impl Servers {
-    pub(super) fn start(report: &mut Report, place: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(report: &mut Report, protocol: Protocol, place: &Path) -> Result<Self, Failure> {
         let files = place.join("files");
         let maker = Maker::new()?;
         maker.directory(&files, 0o755)?;
@@ -47,8 +50,12 @@ impl Servers {
         }
         enfilade.settle()?;
         let measured = peers.into_iter().zip(certificates);
-        let measured = measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
-        Ok(Servers { measured, _enfilade: enfilade, _apache: apache, _nginx: nginx })
+        let mut measured: Vec<_> =
+            measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
+        let floor = (protocol == Protocol::Http1).then(|| PlainLoop::start(&SMALL_FILE.below(&files)));
+        let floor = floor.transpose()?;
+        measured.extend(floor.iter().map(|it| Measured { peer: it.peer(), certificate: PathBuf::new() }));
+        Ok(Servers { measured, _floor: floor, _enfilade: enfilade, _apache: apache, _nginx: nginx })
     }
 }
 

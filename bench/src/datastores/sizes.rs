@@ -85,6 +85,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
             report.goal("threads", both.over(single).mean());
         }
     }
+    sizes.iter().for_each(|size| crate::memory_reads::tell(report, *size));
     if let ([few, .., many], false) = (random.as_slice(), small) {
         report.goal("random", many.less(few).mean());
     }

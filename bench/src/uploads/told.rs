@@ -15,21 +15,17 @@ struct Cost {
     unit: &'static str,
     of: fn(&Spent) -> f64,
     goal: Option<&'static str>,
-    /// Whether the cost of the loop is the lowest possible cost of the same work. With several files at once, a lower cost is possible. The loop
-    /// syncs the directory for each file, but the server syncs the directory once for files that end together.
-    has_floor: bool,
 }
 
-/// Reports the time, the rate and the CPU of all servers. `loops` contains the loop with syncs and the loop without syncs.
-pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 2]) {
+/// Reports the time, the rate and the CPU of all servers. `loops` contains the loop with syncs, the loop without syncs, and the loop with shared
+/// syncs, which is the floor.
+pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 3]) {
     let name = case.name();
-    let has_floor = case.at_once == 1;
     let cost = |what: &str, unit: &'static str, of: fn(&Spent) -> f64, goal: Option<&'static str>| Cost {
         what: format!("{name}, {what}"),
         unit,
         of,
         goal,
-        has_floor,
     };
     let time = cost("time of all", "s", |spent| spent.seconds, case.time);
     let cpu = cost("CPU of each", "µs", |spent| spent.cpu, case.cpu);
@@ -49,19 +45,20 @@ impl Cost {
     }
 
     /// The costs of Apache with syncs. For each turn, the cost of the syncs is the difference between the two loops of the same round.
-    fn with_syncs(&self, apache: &Series, [synced, unsynced]: [&Series; 2]) -> Samples {
+    fn with_syncs(&self, apache: &Series, [synced, unsynced, _]: [&Series; 3]) -> Samples {
         let syncs = synced.spent.iter().zip(&unsynced.spent);
         let syncs = syncs.map(|(with, without)| (self.of)(with) - (self.of)(without));
         apache.spent.iter().zip(syncs).map(|(spent, syncs)| (self.of)(spent) + syncs).collect()
     }
 
-    fn tell(&self, report: &mut Report, n: u64, all: &[Series], loops: [&Series; 2]) {
+    fn tell(&self, report: &mut Report, n: u64, all: &[Series], loops: [&Series; 3]) {
         let Some((ours, others)) = all.split_first() else { return };
         let ours = &self.samples(ours);
         let apache = others.iter().find(|series| series.name == APACHE);
         match apache.map(|apache| self.with_syncs(apache, loops)) {
             Some(theirs) => {
-                let floor = self.has_floor.then(|| self.samples(loops[0]).median());
+                let [.., shared] = loops;
+                let floor = Some(self.samples(shared).median());
                 let (what, theirs) = (self.what.clone(), &theirs);
                 let paired = Paired { what, n, unit: self.unit, ours, peer: SYNCED, theirs, floor };
                 report.compare(self.goal, paired);
@@ -84,7 +81,7 @@ impl Cost {
 
 /// Compares Enfilade with an imagined server that makes the same syncs, and does all of its other work while it waits for them. The time of this
 /// server is the longer of two measured times: the time of Apache, and the time of the loop with syncs.
-fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, _]: [&Series; 2]) {
+fn overlapping(report: &mut Report, time: &Cost, n: u64, all: &[Series], [synced, ..]: [&Series; 3]) {
     let apache = all.iter().find(|series| series.name == APACHE);
     let (Some(ours), Some(apache)) = (all.first(), apache) else { return };
     let longer = apache.spent.iter().zip(&synced.spent).map(|(one, other)| one.seconds.max(other.seconds));
@@ -110,12 +107,11 @@ mod tests {
         let apache = series(APACHE, &[(1.0, 200.0), (2.0, 200.0)]);
         let synced = series("the loop", &[(3.5, 150.0), (7.0, 150.0)]);
         let unsynced = series("the loop without syncs", &[(0.5, 50.0), (1.0, 50.0)]);
+        let shared = series("the loop with shared syncs", &[(1.5, 120.0), (1.5, 120.0)]);
         let [_, case, _] = &CASES;
-        tell(&mut report, case, 10, &[ours, apache], [&synced, &unsynced]);
-        assert!(
-            report.comparisons.iter().all(|of| of.floor.is_none()),
-            "the loop is no floor of 32 files at once"
-        );
+        tell(&mut report, case, 10, &[ours, apache], [&synced, &unsynced, &shared]);
+        let floors: Vec<_> = report.comparisons.iter().map(|of| of.floor).collect();
+        assert_eq!(floors, [Some(1.5), Some(120.0)], "the loop with shared syncs is the floor");
         let judged = |id: &str| report.judged.iter().find(|judged| judged.id == id).unwrap().measured.value;
         assert!((judged("rate-32") - 0.5).abs() < 1e-9);
         assert!((judged("cpu-32") - 1.0).abs() < 1e-9);

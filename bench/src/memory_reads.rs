@@ -1,0 +1,45 @@
+//! The floor of a lookup among many records: a loop that only reads memory. A lookup reads at least the place of the record in an index, and then the
+//! record. The second read can begin only after the first.
+
+use crate::report::Report;
+use crate::samples::Estimate;
+use crate::stopwatch::nanos;
+use crate::stores::Sequence;
+
+/// The number of rounds of each measurement.
+const ROUNDS: usize = 15;
+/// The number of records with which the caches of the processor have all memory of the loop.
+const FEW: usize = 10;
+/// The bytes that a processor reads from memory at once.
+const LINE: usize = 64;
+
+/// One line of memory. The first word has the number of another line.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line([u64; LINE / size_of::<u64>()]);
+
+/// Adds the time of two dependent reads of random places with this number of records, less the time with few records. Each record has two lines of
+/// memory: one in the index, and one for its content.
+pub(crate) fn tell(report: &mut Report, records: u64) {
+    let [few, many] = [FEW, records as usize].map(two_reads);
+    report.estimate("two dependent reads of random records, and nothing else", records, many, "ns");
+    let name = format!("two dependent reads of random records, and nothing else, more than with {FEW}");
+    report.estimate(&name, records, many.minus(few), "ns");
+}
+
+fn two_reads(records: usize) -> Estimate {
+    let mut sequence = Sequence(1);
+    let mut any = || (sequence.next() >> 32) as usize % records;
+    let index: Vec<Line> = (0..records).map(|_| Line([any() as u64; 8])).collect();
+    let content: Vec<Line> = (0..records).map(|_| Line([any() as u64; 8])).collect();
+    let read = |lines: &[Line], at: usize| {
+        lines.get(at).and_then(|Line(words)| words.first()).map_or(0, |word| *word as usize)
+    };
+    // The choice of a place takes part of the time, but also if there are few records, so the difference does not contain it.
+    let mut next = 0;
+    let samples = nanos(ROUNDS, || {
+        let at = read(&index, any());
+        next = std::hint::black_box(next ^ read(&content, at));
+    });
+    samples.middle()
+}
