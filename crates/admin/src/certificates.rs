@@ -1,5 +1,6 @@
 //! Reads and verifies the certificates of a directory or a crt-list, and follows changes of their files.
 
+mod changed;
 mod index;
 mod listing;
 mod shown;
@@ -13,8 +14,7 @@ pub use shown::LinePolicy;
 pub use terms::CertificateTerms;
 
 use enfilade_sources::files::certificates::{
-    Engine, Identity, Listed, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds,
-    identity_of, identity_of_whole, read_whole,
+    Engine, Identity, Listed, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds, read_whole,
 };
 use enfilade_tls::{
     Bundle, CertificateFile, Certificates, Digest, DigestedLeaf, FileChange, Leaf, Parts, Policy, Ready,
@@ -417,35 +417,6 @@ impl CertificateFiles {
     /// Whether the directory or the list could not be used when it was last read, so that earlier certificates are in use.
     pub fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)
-    }
-
-    /// Files that may have changed since they were verified or last read.
-    fn changed<'c>(
-        &self,
-        listing: &Listing,
-        names: &[OsString],
-        known: impl Fn(&str) -> Option<&'c Arc<CertificateFile>> + Sync,
-    ) -> Vec<OsString> {
-        let with_companions = listing.with_companions();
-        let looked = self.looked.load(Ordering::Relaxed);
-        let is_same = |name: &OsString| {
-            let text = path_of(&listing.base, name);
-            let Some(known) = known(&text) else { return false };
-            let path = Path::new(&text);
-            let has_companions = with_companions.contains(path);
-            let identity = if has_companions { identity_of_whole(path) } else { identity_of(path) };
-            identity
-                .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
-        };
-        // The server makes handshakes during this work, so one core does not take part.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(cores.saturating_sub(1).max(1)).max(1);
-        std::thread::scope(|scope| {
-            let of =
-                |names: &[OsString]| names.iter().filter(|name| !is_same(name)).cloned().collect::<Vec<_>>();
-            let running: Vec<_> = names.chunks(share).map(|names| scope.spawn(move || of(names))).collect();
-            running.into_iter().flat_map(|one| one.join().unwrap_or_default()).collect()
-        })
     }
 
     fn after(

@@ -469,7 +469,12 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     };
     let all: BTreeSet<String> = match examined {
         Examined::Files(files) => files.iter().filter_map(|path| change(path.to_str()?)).collect(),
-        Examined::All => before.files().chain(after.files()).filter_map(|file| change(&file.path)).collect(),
+        // If the version of a file is the same in both snapshots, one lookup shows it.
+        Examined::All => {
+            let gone = before.files().filter(|file| version(after, &file.path).is_none());
+            let new = after.files().filter(|file| version(before, &file.path) != Some(file.version));
+            gone.chain(new).filter_map(|file| change(&file.path)).collect()
+        }
     };
     let shown: String = all.iter().take(TOLD_MAX).map(String::as_str).collect();
     if shown.is_empty() { shown } else { format!(":{shown}") }
