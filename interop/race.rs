@@ -229,9 +229,12 @@ fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts
     }
 }
 
-/// Checks tokens wrongly, for this many requests: keeps a view (violates rule 2), or does not update an index (violates rule 3).
+/// The number of requests for which [`check_with_what_was_kept`] does not look at the present facts.
+const KEPT_FOR: u64 = 400;
+
+/// Checks tokens in a wrong way. Depending on `rule`, one view is used for [`KEPT_FOR`] requests (violates rule 2), or an index is not updated for
+/// [`KEPT_FOR`] requests (violates rule 3).
 fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: &Counts) {
-    const KEPT_FOR: u64 = 400;
     let (tokens, board) = (tokens(place), Board::open(place));
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 4 << 20);
     let (hash_key, sessions) = (enfilade_testkit::hash_key(), SessionState::default());

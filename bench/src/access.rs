@@ -58,7 +58,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             TREES.join(", ")
         );
         let what = format!(
-            "CPU instructions of door 4 for a user in {groups} groups divided by its CPU instructions for a user in {few} groups"
+            "CPU instructions of door 4 for a user in {groups} groups, divided by its CPU instructions for a user in {few} groups"
         );
         Goal::new(id, most, "times", what, workload)
     };

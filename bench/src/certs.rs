@@ -61,21 +61,21 @@ pub(crate) fn goals() -> Vec<Goal> {
             "warm",
             1.0 / 150.0,
             "times",
-            "time of a start of Enfilade divided by time of a start of HAProxy (certificates in the page cache)",
+            "time of a start of Enfilade, divided by time of a start of HAProxy (certificates in the page cache)",
             format!("{all}, in the page cache. {}", alternate(ROUNDS)),
         ),
         Goal::new(
             "cold",
             1.0 / 45.0,
             "times",
-            "time of a start of Enfilade divided by time of a start of HAProxy (empty page cache)",
+            "time of a start of Enfilade, divided by time of a start of HAProxy (empty page cache)",
             format!("{all}. The page cache is dropped before each start. {}", alternate(COLD_ROUNDS)),
         ),
         Goal::new(
             "verified",
             1.0 / 8.0,
             "times",
-            "time to verify the keys of all certificates divided by time of a start of HAProxy",
+            "time to verify the keys of all certificates, divided by time of a start of HAProxy",
             format!(
                 "{all}, in the page cache. In process, Enfilade verifies the private key of each certificate, on all cores, once. This time is \
                  divided by the median time of {ROUNDS} starts of HAProxy, until HAProxy accepts a connection"
@@ -85,7 +85,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "restart",
             1.0 / 250.0,
             "times",
-            "time to load all certificates from the file `tls-index` divided by time of a start of HAProxy",
+            "time to load all certificates from the file `tls-index`, divided by time of a start of HAProxy",
             in_process(
                 "Enfilade reads the index of all certificates, and asks the kernel whether each file changed",
             ),
@@ -94,7 +94,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "reload",
             1.0 / 200.0,
             "times",
-            "time of a reload after changed files divided by time of a start of HAProxy",
+            "time of a reload after changed files, divided by time of a start of HAProxy",
             in_process(&format!(
                 "{CHANGED} certificate files are replaced, then Enfilade checks all files and reads the changed ones. Only the time of the reload \
                  counts"

@@ -34,7 +34,7 @@ pub(crate) fn goals() -> Vec<Goal> {
              one token. The file has {FILE_BYTES} bytes. The value is the mean of the {PAIRS} ratios"
         );
         let what =
-            format!("CPU time of {what} with the limits of the process divided by its CPU time without them");
+            format!("CPU time of {what} with the limits of the process, divided by its CPU time without them");
         Goal::new(id, limit, "times", what, work)
     };
     REQUESTS.map(goal).into()

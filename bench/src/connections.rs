@@ -77,7 +77,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             1.0,
             "times",
             format!(
-                "p99 latency of Enfilade for a GET with {most} open connections divided by p99 latency of the better of Apache and nginx"
+                "p99 latency of Enfilade for a GET with {most} open connections, divided by p99 latency of the better of Apache and nginx"
             ),
             format!(
                 "{workload}. A latency counts from the planned time of the request. Each measurement has a p99. The better one of Apache and nginx \

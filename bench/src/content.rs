@@ -62,7 +62,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "propfind",
             0.25,
             "times",
-            "CPU time of Enfilade for a PROPFIND of all properties divided by CPU time of Apache",
+            "CPU time of Enfilade for a PROPFIND of all properties, divided by CPU time of Apache",
             format!(
                 "{propfind}. Enfilade and Apache's mod_dav {alternately}; each time a client sends 5 requests. {mean}"
             ),
@@ -89,7 +89,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "get-pairs",
             1.0,
             "times",
-            "CPU time of Enfilade for a GET of a small file divided by CPU time of Apache",
+            "CPU time of Enfilade for a GET of a small file, divided by CPU time of Apache",
             format!(
                 "{turns_of_gets}. Each time, {CONNECTIONS} connections send {gets} GET requests in all for files of {FILE_BYTES} bytes. \
                  {mean_of_gets}"
@@ -99,7 +99,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "get-large-pairs",
             1.1,
             "times",
-            "CPU time of Enfilade for a GET of a large file divided by CPU time of Apache",
+            "CPU time of Enfilade for a GET of a large file, divided by CPU time of Apache",
             format!(
                 "{turns_of_gets}. Each time, curl gets a file of {large} bytes ten times on one connection. {mean_of_gets}"
             ),
@@ -108,7 +108,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "put-large",
             1.0,
             "times",
-            "time of a PUT to Enfilade until a large file is on the disk divided by time of a PUT to Apache",
+            "time of a PUT to Enfilade until a large file is on the disk, divided by time of a PUT to Apache",
             format!(
                 "{turns}. Each time, curl puts a file of {large} bytes. The time ends when the file is on the disk. Enfilade answers only then. \
                  Apache answers earlier, so the benchmark syncs the file system after Apache's answer. {mean}"

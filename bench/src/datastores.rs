@@ -42,7 +42,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "cells",
             1.0 / 200.0,
             "times",
-            "time of Enfilade for a lookup of a datastore divided by time of the rebuilt Proxmox Backup Server 4.2 (the worst case)".to_owned(),
+            "time of Enfilade for a lookup of a datastore, divided by time of the rebuilt Proxmox Backup Server 4.2 (the worst case)".to_owned(),
             format!(
                 "{lookup}. The rebuilt server does the same with its own files. There are {STORES} datastores. The cases, each as (number of \
                  datastores that are looked up, lookups of each of them): {TABLE:?}. Each case is measured twice: first each operation ends before \
@@ -61,7 +61,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "probes",
             1.02,
             "times",
-            format!("CPU instructions of a lookup with {many} datastores divided by CPU instructions of a lookup with {few}"),
+            format!("CPU instructions of a lookup with {many} datastores, divided by CPU instructions of a lookup with {few}"),
             format!(
                 "{lookup}. There are {many} datastores in one case, {few} in the other. The lookups repeat 10 of them, which were chosen at random. \
                  callgrind counts the instructions of a process with {0} lookups, and of a process without lookups. The difference is divided by \
@@ -73,7 +73,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "threads",
             1.0 / 1.5,
             "times",
-            "time of a lookup of one datastore with two threads at once divided by time of a lookup with one thread".to_owned(),
+            "time of a lookup of one datastore with two threads at once, divided by time of a lookup with one thread".to_owned(),
             format!(
                 "{lookup}. There are {middle} datastores, and always the same one is looked up. {ROUNDS} rounds: in each round first one thread \
                  makes {EACH} lookups, then two threads make {EACH} lookups each at the same time. The elapsed time is divided by the number of \

@@ -50,7 +50,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "subrequest-pairs",
             1.25,
             "times",
-            "CPU time of a subrequest about a request to an application divided by CPU time of `/.well-known/enfilade`",
+            "CPU time of a subrequest about a request to an application, divided by CPU time of `/.well-known/enfilade`",
             subrequest,
         ),
         Goal::new("authzen", 2.0, "µs", "CPU time of the server for one question in a batch", batch.clone()),
@@ -58,7 +58,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "authzen-flat",
             1.1,
             "times",
-            "CPU time for one question in a batch with 1000000 tokens divided by CPU time with 1000 tokens",
+            "CPU time for one question in a batch with 1000000 tokens, divided by CPU time with 1000 tokens",
             batch,
         ),
     ];

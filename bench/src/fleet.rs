@@ -46,7 +46,7 @@ pub(crate) fn goals() -> Vec<Goal> {
          transaction of etcd that puts one new key, and a change of one record by one of the members, until all members have applied it. The p99 of all \
          changes divided by the p99 of all transactions"
     );
-    let what = "time until all members of a fleet obey a change divided by time of a write of etcd";
+    let what = "time until all members of a fleet obey a change, divided by time of a write of etcd";
     let missed = format!(
         "In process, two members, and etcd in {MACHINES} processes, all on one machine. One member makes {MISSED} changes of one record while the other does \
          not run. From the start of the other until it has its first proof. {LATE} times"

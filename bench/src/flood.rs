@@ -51,7 +51,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "known",
             1.1,
             "times",
-            "CPU time of the server for a request of a known client during the flood divided by CPU time without the flood",
+            "CPU time of the server for a request of a known client during the flood, divided by CPU time without the flood",
             known,
         ),
         Goal::new(

@@ -94,7 +94,7 @@ pub(crate) fn goals() -> Vec<Goal> {
             "{clouds}. {TURNS} pairs of turns without TLS; in a turn one connection sends {times} requests"
         );
         let what = format!(
-            "{what}: CPU time of the server with {} users divided by CPU time with {} users",
+            "{what}: CPU time of the server with {} users, divided by CPU time with {} users",
             MANY.users, FEW.users
         );
         goals.push(Goal::new(id, GROWS, "times", what, workload));

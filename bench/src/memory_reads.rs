@@ -35,11 +35,12 @@ fn two_reads(records: usize) -> Estimate {
     let read = |lines: &[Line], at: usize| {
         lines.get(at).and_then(|Line(words)| words.first()).map_or(0, |word| *word as usize)
     };
-    // The choice of a place takes part of the time, but also if there are few records, so the difference does not contain it.
-    let mut next = 0;
+    // The place of the next lookup depends on the result of this one, so the processor cannot begin the next lookup early. The choice of a place takes
+    // part of the time, but also if there are few records, so the difference does not contain it.
+    let mut last = 0;
     let samples = nanos(ROUNDS, || {
-        let at = read(&index, any());
-        next = std::hint::black_box(next ^ read(&content, at));
+        let at = read(&index, (any() ^ last) % records);
+        last = std::hint::black_box(read(&content, at));
     });
     samples.middle()
 }

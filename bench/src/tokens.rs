@@ -46,14 +46,14 @@ pub(crate) fn goals() -> Vec<Goal> {
             "hot",
             0.7,
             "times",
-            "time of Enfilade to verify a remembered token divided by time of the rebuilt cache",
+            "time of Enfilade to verify a remembered token, divided by time of the rebuilt cache",
             format!("{hot}. Each time, one thread verifies tokens for 5 ms or longer. {mean}"),
         ),
         Goal::new(
             "hot-2",
             0.7,
             "times",
-            "time of Enfilade to verify a remembered token on two threads divided by time of the rebuilt cache",
+            "time of Enfilade to verify a remembered token on two threads, divided by time of the rebuilt cache",
             format!("{hot}. Each time, two threads make {EACH} verifications each at the same time. {mean}"),
         ),
         Goal::new(

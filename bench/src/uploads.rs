@@ -85,10 +85,10 @@ pub(crate) fn goals() -> Vec<Goal> {
         )
     };
     let cpu = |id, at_once| {
-        let what = "CPU time of Enfilade for a PUT of a small file divided by the sum of Apache's CPU time and the CPU time of the syncs that Apache does not make";
+        let what = "CPU time of Enfilade for a PUT of a small file, divided by the sum of Apache's CPU time and the CPU time of the syncs that Apache does not make";
         Goal::new(id, 1.0, "times", what, work(at_once, "the CPU time"))
     };
-    let time = "time of Enfilade for all PUTs of small files divided by the sum of Apache's time and the time of the syncs that Apache does not make";
+    let time = "time of Enfilade for all PUTs of small files, divided by the sum of Apache's time and the time of the syncs that Apache does not make";
     let mut goals = vec![
         cpu("cpu-1", 1),
         cpu("cpu-32", 32),

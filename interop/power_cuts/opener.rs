@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The environment variable that makes this test program an opener.
 const OPENER: &str = "ENFILADE_POWER_CUTS_OPENER";
-/// The beginning of an answer. The test harness prints other lines.
+/// The beginning of a line with an answer. All other lines come from the test harness, and are ignored.
 const ANSWER: &str = "opened ";
 
 /// The kind of a store.

@@ -68,7 +68,7 @@ pub(super) fn goals() -> Vec<Goal> {
         for (((id, most), (ours, theirs)), workload) in
             ids.into_iter().zip(limits(groups)).zip(whats).zip(workloads)
         {
-            let what = format!("CPU time of Enfilade for {ours} divided by CPU time of Samba for {theirs}");
+            let what = format!("CPU time of Enfilade for {ours}, divided by CPU time of Samba for {theirs}");
             goals.push(Goal::new(id, most, "times", what, workload));
         }
     }

@@ -50,7 +50,7 @@ pub(super) fn goals() -> Vec<Goal> {
         let through = if way.is_tls { "over" } else { "without" };
         let listings = listings(&format!("{through} TLS, for {}", way.asked()));
         let workload = format!("{listings}. The kernel reports changes of the files to the server. {mean}");
-        Goal::new(way.goal, 0.3, "times", format!("{few} divided by CPU time to list all {all}"), workload)
+        Goal::new(way.goal, 0.3, "times", format!("{few}, divided by CPU time to list all {all}"), workload)
     });
     let asked = format!(
         "{}. For each listing the server asks the kernel for the state of each subdirectory",
@@ -60,14 +60,14 @@ pub(super) fn goals() -> Vec<Goal> {
         "tax-asked-floor",
         1.2,
         "times",
-        format!("{few} divided by CPU time of a loop that calls `statx` for all {all}"),
+        format!("{few}, divided by CPU time of a loop that calls `statx` for all {all}"),
         format!("{asked}. {mean}"),
     );
     let share = Goal::new(
         "share",
         0.03,
         "times",
-        format!("time of door 4 to judge {all} subdirectories divided by {few}"),
+        format!("time of door 4 to judge {all} subdirectories, divided by {few}"),
         format!(
             "{asked}. In process, door 4 judges {all} entries with the same kind of ACLs for a user in 400 groups, with all results in its memo. The \
              median of this time is divided by the median CPU time of a listing by the first user"

@@ -59,7 +59,7 @@ pub(super) fn goals() -> Vec<Goal> {
                 trees::SEEN
             );
             let what = format!(
-                "CPU time of Enfilade for {listing} of a {part} divided by CPU time of Samba for a listing of the same {part}"
+                "CPU time of Enfilade for {listing} of a {part}, divided by CPU time of Samba for a listing of the same {part}"
             );
             goals.push(Goal::new(id, most, "times", what, workload));
         }

@@ -43,7 +43,7 @@ pub(super) fn goals() -> Vec<Goal> {
         "reload-one",
         1.0,
         "times",
-        "time until Enfilade serves a renewed certificate divided by time until HAProxy serves it",
+        "time until Enfilade serves a renewed certificate, divided by time until HAProxy serves it",
         workload,
     )]
 }

@@ -35,7 +35,7 @@ pub(super) fn goals() -> Vec<Goal> {
             most,
             "times",
             format!(
-                "CPU time of Enfilade for a full TLS handshake with {what} divided by CPU time of HAProxy"
+                "CPU time of Enfilade for a full TLS handshake with {what}, divided by CPU time of HAProxy"
             ),
             workload,
         )

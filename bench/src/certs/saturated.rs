@@ -33,7 +33,7 @@ pub(super) fn goals() -> Vec<Goal> {
          and the handshakes use these names one after the other. Each name was used before the measurement. The server's CPU time counts, also for \
          the accept and the close of each connection. The value of a case is the mean of the {ROUNDS} ratios"
     );
-    let what = "CPU time of Enfilade for a full TLS handshake while all cores are busy divided by CPU time of HAProxy";
+    let what = "CPU time of Enfilade for a full TLS handshake while all cores are busy, divided by CPU time of HAProxy";
     vec![Goal::new("handshake-cpu", 1.0, "times", what, workload)]
 }
 

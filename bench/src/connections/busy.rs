@@ -30,7 +30,7 @@ pub(super) fn goals() -> Vec<Goal> {
         "busy-http2",
         1.0,
         "times",
-        "CPU time of Enfilade for a GET of 25 kB by HTTP/2 divided by CPU time of nginx",
+        "CPU time of Enfilade for a GET of 25 kB by HTTP/2, divided by CPU time of nginx",
         format!(
             "HTTP/2 over TLS. {connections} connections send {requests} GET requests in all, for a file of {bytes} bytes; each connection sends the \
              next request when it has the response to the last one. Enfilade judges the token and the ACL of each request; nginx judges nothing. \

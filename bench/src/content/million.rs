@@ -62,7 +62,7 @@ pub(super) fn goal() -> Goal {
          datastore. The value is the mean of the {rounds} ratios"
     );
     let what = format!(
-        "CPU time of a listing in a datastore of {many} files divided by CPU time of a listing in a datastore of {few} files"
+        "CPU time of a listing in a datastore of {many} files, divided by CPU time of a listing in a datastore of {few} files"
     );
     Goal::new(GOAL, 1.1, "times", what, workload)
 }

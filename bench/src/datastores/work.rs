@@ -66,14 +66,14 @@ pub(super) fn goals() -> Vec<Goal> {
             "before-calls",
             0.25,
             "times",
-            "system calls of the rebuilt Proxmox Backup Server 4.1 divided by system calls of the original: difference from 1",
+            "system calls of the rebuilt Proxmox Backup Server 4.1, divided by system calls of the original: difference from 1",
             calls(BEFORE_CALLS),
         ),
         goal(
             "after-calls",
             0.25,
             "times",
-            "system calls of the rebuilt Proxmox Backup Server 4.2 divided by system calls of the original: difference from 1",
+            "system calls of the rebuilt Proxmox Backup Server 4.2, divided by system calls of the original: difference from 1",
             calls(AFTER_CALLS),
         ),
         goal(
@@ -94,7 +94,7 @@ pub(super) fn goals() -> Vec<Goal> {
             "before-bytes",
             0.01,
             "times",
-            "bytes that the rebuilt Proxmox Backup Server 4.1 reads divided by bytes that the original reads: difference from 1",
+            "bytes that the rebuilt Proxmox Backup Server 4.1 reads, divided by bytes that the original reads: difference from 1",
             format!(
                 "{bytes}. This number is divided by 10 times {BEFORE_READS} times {BYTES}: for each lookup the original reads the file \
                  {BEFORE_READS} times, and the file has {BYTES} bytes. The value is the absolute difference between this ratio and 1"

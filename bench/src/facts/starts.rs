@@ -36,7 +36,7 @@ pub(super) fn goal() -> Goal {
         many / TOKENS_EACH,
         few / TOKENS_EACH
     );
-    let what = format!("time of a start with {many} tokens divided by time of a start with {few} tokens");
+    let what = format!("time of a start with {many} tokens, divided by time of a start with {few} tokens");
     Goal::new(GOAL, 1.5, "times", what, workload)
 }
 

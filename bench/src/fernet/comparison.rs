@@ -29,7 +29,7 @@ pub(crate) fn goals() -> Vec<Goal> {
         "keystone",
         1.0 / 150.0,
         "times",
-        "CPU time of Enfilade to validate a session's token divided by CPU time of Keystone's own processes",
+        "CPU time of Enfilade to validate a session's token, divided by CPU time of Keystone's own processes",
         workload,
     )]
 }

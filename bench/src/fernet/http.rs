@@ -53,14 +53,14 @@ pub(super) fn goals() -> Vec<Goal> {
             "validate",
             2.5,
             "times",
-            format!("{validation} with {few} users divided by {smallest}"),
+            format!("{validation} with {few} users, divided by {smallest}"),
             one(&format!("{few} users, no revocations")),
         ),
         Goal::new(
             "validate-many",
             2.5,
             "times",
-            format!("{validation} with {many} users and as many revocations divided by {smallest}"),
+            format!("{validation} with {many} users and as many revocations, divided by {smallest}"),
             one(&format!("{large}; the smallest answer is of a server with {few} users")),
         ),
         Goal::new(
@@ -68,7 +68,7 @@ pub(super) fn goals() -> Vec<Goal> {
             1.05,
             "times",
             format!(
-                "{validation} with {many} users and as many revocations divided by CPU time with {few} users and no revocations"
+                "{validation} with {many} users and as many revocations, divided by CPU time with {few} users and no revocations"
             ),
             format!(
                 "{}. {large}; and {few} users, no revocations. The same token in each request",
@@ -80,7 +80,7 @@ pub(super) fn goals() -> Vec<Goal> {
             1.2,
             "times",
             format!(
-                "{validation} while revocations are committed divided by CPU time while none are committed"
+                "{validation} while revocations are committed, divided by CPU time while none are committed"
             ),
             arriving,
         ),

@@ -21,7 +21,7 @@ pub(super) fn goal() -> Goal {
          times each; the order changes each time. Each time, {CONNECTIONS} connections send {EACH} requests each, one after the other; each connection has \
          one token. The value is the mean of the {PAIRS} ratios"
     );
-    let what = "CPU time of a request on a member of a fleet divided by its CPU time on a server alone";
+    let what = "CPU time of a request on a member of a fleet, divided by its CPU time on a server alone";
     Goal::new("request-pairs", 1.05, "times", what, work)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn goals() -> Vec<Goal> {
             goal,
             1.0 / 20.0,
             "times",
-            format!("{what}: CPU time of Enfilade divided by CPU time of Keystone's own processes"),
+            format!("{what}: CPU time of Enfilade, divided by CPU time of Keystone's own processes"),
             workload,
         )
     };

@@ -25,7 +25,7 @@ pub(super) fn goals() -> Vec<Goal> {
     };
     let what = |token: &str| {
         format!(
-            "CPU time of `/whoami` divided by CPU time of `/.well-known/enfilade` ({token} in each request)"
+            "CPU time of `/whoami`, divided by CPU time of `/.well-known/enfilade` ({token} in each request)"
         )
     };
     let (same, another) = (

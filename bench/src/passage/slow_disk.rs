@@ -32,7 +32,7 @@ pub(super) fn goal() -> Goal {
         EVERY.as_micros(),
         SLOW.as_millis()
     );
-    let what = "p99 latency of a walk while changes are committed on a slow disk divided by p99 latency without commits";
+    let what = "p99 latency of a walk while changes are committed on a slow disk, divided by p99 latency without commits";
     Goal::new(GOAL, 2.0, "times", what, workload)
 }
 

@@ -69,7 +69,7 @@ pub(super) fn goals() -> Vec<Goal> {
             "before-bytes",
             0.01,
             "times",
-            "bytes that the rebuilt verification without a cache reads divided by bytes that the original reads: difference from 1",
+            "bytes that the rebuilt verification without a cache reads, divided by bytes that the original reads: difference from 1",
             format!(
                 "{before}, {TIMES} times each: a right secret, a wrong secret, an unknown token. The mean of the bytes that a verification reads and \
                  parses is divided by {BYTES}, the bytes of the original. The value is the absolute difference between this ratio and 1"

@@ -20,8 +20,8 @@ pub(super) fn goals() -> [Goal; 2] {
         SIZE.files
     );
     let than = "of Apache with a synchronous directory";
-    let cpu = format!("CPU time of Enfilade for a PUT of a small file divided by CPU time {than}");
-    let time = format!("time of Enfilade for all PUTs of small files divided by time {than}");
+    let cpu = format!("CPU time of Enfilade for a PUT of a small file, divided by CPU time {than}");
+    let time = format!("time of Enfilade for all PUTs of small files, divided by time {than}");
     [Goal::new(CPU, 1.0, "times", cpu, work.clone()), Goal::new(RATE, 1.0 / 1.5, "times", time, work)]
 }
 

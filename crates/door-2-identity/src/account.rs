@@ -48,7 +48,7 @@ pub(crate) fn decoy(view: &View<'_>, ask: &SecretAsk, memo: &IdentityMemo) -> Op
 }
 
 /// The application credentials that created an application credential: its creator (`by`), then the creator of the creator, and so on. `None` if one
-/// of these credentials was deleted, or if there are too many of these credentials. In both cases, the given credential is not valid.
+/// of these credentials was deleted, or if there are too many of these credentials. In both cases, the created credential is not valid.
 fn makers(
     view: &View<'_>,
     owner: UserId,

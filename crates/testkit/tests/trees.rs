@@ -75,7 +75,7 @@ async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_n
                 let count = copied.iter().filter(|copied| *copied == content).count();
                 let is_told = content.starts_with(from) && !placed.failed.is_empty();
                 let said = format!(
-                    "{from} to {to} at {moment}: {content} is there {count} times, named {:?}",
+                    "rename of `{from}` to `{to}` at step {moment} of the copy: the copy contains `{content}` {count} times, and reports as failed: {:?}",
                     placed.failed
                 );
                 assert!(count == 1 || count == 0 && is_told, "{said}");

@@ -172,7 +172,7 @@ impl Run {
             match (self.threads[self.turn].1, self.threads[other].1) {
                 (State::Ready, _) => {}
                 (_, State::Ready) => self.turn = other,
-                // Both threads wait for each other or for a third thread. Both of them check again whether they can continue.
+                // Neither thread can continue: they wait for each other, or for a third thread. A waiting thread checks again whether it can continue.
                 _ => {
                     let waits = (0..2).find(|who| self.threads[*who].1 == State::Waits);
                     let Some(waits) = waits else {
