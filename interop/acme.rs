@@ -188,7 +188,7 @@ fn a_server_obtains_its_certificate() {
     // The server does not obtain another certificate before the renewal is due.
     again();
 
-    // If the bundle is lost, the server obtains a new certificate. HTTP-01 fails first.
+    // If the bundle is lost, the server obtains a new certificate. HTTP-01 fails, and then TLS-ALPN-01 succeeds.
     http.lead_to(None);
     tls.lead_to(Some(&server.address));
     std::fs::remove_file(&bundle).unwrap();

@@ -1,9 +1,9 @@
 //! Recorded answers: thousands of requests to every face of a server with fixed content, their answers and their lines in the log.
 //!
 //! `answers/recorded.txt` has a line for each request: status, code of the refusal, and two digests. The digests are computed from the answer and
-//! from the line in the log, in the canonical form of `answers/masks.txt`. A commit that should not change answers leaves every line unchanged. If an
-//! answer differs, `cargo xtask answers --keep DIRECTORY` writes all answers in full. Run this command with the old and the new code, and compare the
-//! directories with `diff -r`. `cargo xtask answers --accept` records the present answers.
+//! from the line in the log, in the canonical form that `answers/masks.txt` defines. A commit that should not change answers leaves every line
+//! unchanged. If an answer differs, `cargo xtask answers --keep DIRECTORY` writes all answers in full. Run this command with the old and the new
+//! code, and compare the directories with `diff -r`. `cargo xtask answers --accept` records the present answers.
 
 mod client;
 mod credentials;

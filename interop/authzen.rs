@@ -32,7 +32,7 @@ const USERS: &str = r#""subject":{"type":"user"}"#;
 const RECORDS: &str = r#""resource":{"type":"record"}"#;
 const CONTEXT: &str = r#""context":{"time":"2025-06-27T18:03-07:00","ip":"192.168.1.1"}"#;
 
-/// The section of the scenario, the call, the members of the request, and what the response must contain. A number is the expected status.
+/// The section of the scenario, the call, the members of the request, and the expected response: its status, or JSON that the response must contain.
 const CASES: &[(&str, &str, &[&str], &str)] = &[
     ("2.2.1", "evaluation", &[ALICE, READ, ONE], r#"{"decision":true}"#),
     ("2.2.1 write", "evaluation", &[ALICE, WRITE, ONE], r#"{"decision":true}"#),
@@ -300,8 +300,8 @@ fn openfga() -> Option<PathBuf> {
     found
 }
 
-/// Checks the cases with OpenFGA, too. This shows that the cases do not fit only this server. The cases "beyond the scenario" are left out, because
-/// they are about Enfilade alone.
+/// Checks the cases with OpenFGA, too. This shows that the cases do not depend on peculiarities of Enfilade. The cases "beyond the scenario" are left
+/// out, because they are about Enfilade alone.
 fn check_openfga(program: &Path) {
     let address = |port: u16| format!("127.0.0.1:{port}");
     let (http, grpc) = (address(free_port()), address(free_port()));

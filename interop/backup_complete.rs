@@ -25,7 +25,7 @@ fn refused(data: &Path, arguments: &[&str]) -> String {
     why(&output)
 }
 
-/// A data directory with facts that follow `user.cfg`.
+/// Creates a data directory with facts that follow `user.cfg`.
 fn following(data: &Path) {
     said(data, &["init"]);
     std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
@@ -207,7 +207,7 @@ fn a_copy_of_the_facts_is_written_to_a_device_or_a_pipe() {
         }
     }
     assert!(why(&without_json(&data, "facts dump")).contains("; the dump contains no hashes of secrets"));
-    // The command reads a complete backup again, which is not possible with a pipe.
+    // The command reads the backup again after it was written, which is not possible with a pipe.
     let said = refused(&data, &["backup", text(&pipe), "--force"]);
     assert!(said.contains("is a device or a pipe") && pipe.exists(), "{said}");
 }

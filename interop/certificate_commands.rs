@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-/// `openssl ca -gencrl` makes a list of version 1 if its configuration has no `crlnumber`.
+/// `openssl ca -gencrl` makes a revocation list of version 1 if its configuration has no `crlnumber`.
 #[test]
 fn a_revocation_list_without_a_number_is_named_and_other_certificates_are_shown() {
     let scratch = Scratch::new();

@@ -100,7 +100,7 @@ fn the_last_administrator_of_the_cloud_is_not_removed_by_mistake() {
     for line in ["user disable admin@Default", "user remove admin@Default", "domain disable Default"] {
         is_refused(line);
     }
-    // The role on the project alone is enough: the role on the system can be removed.
+    // The role admin on the project is enough to administer the cloud, so the role on the system can be removed.
     says(&data, "role remove --system --auth-id admin@Default admin");
     let last = "role remove --project admin --auth-id admin@Default admin";
     for line in [last, "project remove admin", "project set admin --disable"] {

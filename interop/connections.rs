@@ -325,7 +325,7 @@ fn connections_leave_descriptors_for_files() {
         let mut command = Command::new("sh");
         command.args(["-c", &script, BINARY, "--data"]).arg(scratch.path().join("data"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
-        // If the command serves, it prints a line. If it is refused, it ends without a line.
+        // A server that starts prints a line. A server that refuses to start ends without a line.
         let (mut child, line) = first_line(command.stderr(std::fs::File::create(&said).unwrap()));
         if !line.is_empty() {
             signal("TERM", child.id());

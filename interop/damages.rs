@@ -201,7 +201,7 @@ impl Ran {
         }
     }
 
-    /// Returns the problem with the way in which the process failed, or `None` if there is no problem.
+    /// The fault of a failed process: it hangs, ended by a signal, panicked, or names no next step. `None` if there is no such fault.
     fn fault(&self) -> Option<&'static str> {
         let text = format!("{}{}", self.said, self.errors);
         match () {

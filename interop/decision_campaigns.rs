@@ -176,7 +176,7 @@ fn readings(target: &str) -> Vec<String> {
     ]
 }
 
-/// The paths of all permitted questions, in order.
+/// The paths of all permitted questions in the log, in order.
 fn permitted(world: &World) -> Vec<String> {
     let of = |line: &str| {
         let event: Value = serde_json::from_str(line).ok()?;
@@ -259,7 +259,7 @@ impl Connection {
         answer.map(|(status, _)| status)
     }
 
-    /// The status, and whether the proxy closes the connection.
+    /// Reads an answer. Returns its status, and whether the proxy closes the connection.
     fn answer(&mut self) -> Option<(u16, bool)> {
         let mut first = String::new();
         if self.0.read_line(&mut first).ok()? == 0 {

@@ -18,7 +18,7 @@ const PEOPLE: usize = 5;
 const FILES: [&str; 7] =
     ["/one.txt", "/two.txt", "/a/one.txt", "/a/two.txt", "/a/b/one.txt", "/a/b/two.txt", "/gone.txt"];
 
-/// A subrequest about the application `shelf`.
+/// Sends a subrequest about the application `shelf`, and returns the answer.
 fn visit(asker: &mut Asker, login: &str, method: &str, target: &str) -> Told {
     let lines = [
         format!("X-Forwarded-Method: {method}"),

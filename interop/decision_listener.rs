@@ -111,7 +111,7 @@ impl Asker {
         judged
     }
 
-    /// Asks by AuthZEN.
+    /// Sends a question to a call of AuthZEN, such as `evaluation`.
     pub(crate) fn question(&mut self, call: &str, body: &str) -> Told {
         self.send(
             &format!("POST {}/access/v1/{call}", self.before),

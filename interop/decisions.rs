@@ -290,7 +290,7 @@ struct Case<'c> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// The application gets the request, with this user.
+    /// The application gets the request, with this name in the header `Remote-User`. The name is empty for a request without a user.
     Passes(&'static str),
     /// The application does not get the request, and the client gets this status.
     Refused(u16),
@@ -353,7 +353,7 @@ const CASES: &[Case<'_>] = &[
     with(case("", "OPTIONS", "/page", EVERYBODY), &PREFLIGHT),
     case("", "OPTIONS", "/page", Refused(401)),
     with(case("", "PUT", "/page", Refused(401)), &PREFLIGHT),
-    // Paths that the application could read differently.
+    // Paths that the application could read differently from the server.
     case("writer", "GET", "/a/../admin", RefusedSomehow),
     case("writer", "GET", "/a/%2e%2e/admin", RefusedSomehow),
     case("writer", "GET", "//admin", RefusedSomehow),

@@ -364,7 +364,7 @@ fn on_a_full_disk_a_command_fails_and_changes_nothing_or_does_all_of_it() {
     }
 }
 
-/// A command that changes facts fails on a store that it cannot use. The message says what to do, and the store stays unchanged.
+/// Checks that each command that changes facts fails, because it cannot use the store. The message says what to do, and the store stays unchanged.
 fn is_refused(house: &House, data: &Path, says: &str) {
     let store = || std::fs::read(data.join("facts/data.mdb")).unwrap();
     let before = store();

@@ -52,10 +52,10 @@ pub(crate) fn facts(data: &Path) -> Vec<String> {
     let lines = dump.lines().skip(1).map(|line| {
         let mut value: Value = serde_json::from_str(line).unwrap();
         if let Some(mark) = value["row"].as_object_mut().filter(|_| line.contains("\"revocations\"")) {
-            // The expiry of a mark depends on the time of the run.
+            // The time at which a revocation mark expires depends on the time of the run.
             mark.remove("until");
         }
-        // The key of the index of marks by expiry also contains the expiry.
+        // The index of revocation marks also contains this time, in its keys.
         if let Some(second) = value.pointer_mut("/key/Ends/0") {
             *second = Value::Null;
         }

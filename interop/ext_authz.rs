@@ -24,7 +24,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     found
 }
 
-/// The first field of a message: its number, its bytes, and the rest of the message. A field of the type varint returns the bytes of the varint.
+/// The first field of a message: its number, its bytes, and the rest of the message. If the field is a varint, its bytes are the bytes of the varint.
 fn first_field(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = message.split_first()?;
     let varint = |bytes: &[u8]| {
@@ -136,7 +136,7 @@ impl Asker {
                 other => panic!("a frame of type {other}"),
             }
             if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-                // A byte and the length precede the message.
+                // One byte (whether the message is compressed) and the length in four bytes precede the message.
                 return permits(&told[5..]);
             }
         }

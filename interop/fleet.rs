@@ -350,7 +350,7 @@ fn members_leave_and_the_last_one_works_alone() {
     fleet.members[1].start_again();
     assert_eq!(curl(&fleet.members[1], &token, "/whoami", &[]).status, 200);
     assert_eq!(fleet.etcd.control(&["get", "--prefix", "/enfilade", "--keys-only"]).trim(), "");
-    // A copy without a fleet can become an independent store.
+    // A copy of the facts that is left without its fleet can become an independent store.
     let c = fleet.members[2].data();
     fleet.members[2].stop();
     assert!(why(&run(&c, &["fleet", "recover"], None)).contains("--force"));

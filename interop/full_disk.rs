@@ -326,7 +326,7 @@ fn run_mounting(scratch: &Scratch, script: &str) -> Option<String> {
 #[test]
 fn a_compaction_on_a_full_disk_is_refused_and_leaves_nothing() {
     let scratch = Scratch::new();
-    // Each line contains the exit code, the number of files that must not exist, and the output.
+    // Each line that the script prints contains the exit code, the number of files that must not exist, and the output.
     let script = r#"
         data="$PLACE/data"; mkdir "$data" && mount -t tmpfs -o size=64m none "$data" 2>/dev/null || exit 99
         "$BINARY" --data "$data" init >/dev/null 2>"$PLACE/said" || { cat "$PLACE/said"; exit 1; }

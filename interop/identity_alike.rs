@@ -5,7 +5,7 @@ use crate::gone::Cloud;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A call. The id of the record replaces `ID`.
+/// A call: method, path, the name of a record, and body. The id of the record replaces `ID` in the path.
 type Row = (&'static str, &'static str, &'static str, Value);
 
 struct World {

@@ -410,8 +410,8 @@ fn keystone_itself_is_taken_over() {
     keystone.wait().unwrap();
 }
 
-/// A user and a group with ids of 64 digits. Keystone assigns such ids to users and groups of LDAP directories. Enfilade treats them like other users
-/// and groups.
+/// Tests a user and a group with ids of 64 digits. Keystone assigns such ids to users and groups of LDAP directories. Enfilade treats them like other
+/// users and groups.
 fn of_a_directory(here: &Server, admin: &str, there: &Value, keystone: &Path) {
     let [lena, group] = ["id", "group"].map(|what| there["lena"][what].as_str().unwrap());
     assert_eq!((lena.len(), group.len()), (64, 64));

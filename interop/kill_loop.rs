@@ -61,7 +61,7 @@ struct Known {
 }
 
 impl Known {
-    /// A complete line of output is an acknowledgement, even if the process was killed afterwards.
+    /// Records the result of an attempt. A complete line of output is an acknowledgement, even if the process was killed afterwards.
     fn learn(&mut self, attempt: Attempt, said: &str) {
         let said: Option<Value> = serde_json::from_str(said).ok();
         match (attempt, said) {

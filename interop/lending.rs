@@ -105,7 +105,7 @@ impl Cloud {
         self.client.call(token, method, path, body).0
     }
 
-    /// Logs in as mallory with a trust.
+    /// Logs in as mallory with a trust. Returns the token of the session, if the server issues one.
     fn comes_in_by(&mut self, trust: &Value) -> Option<String> {
         let mallory = self.mallory.clone();
         self.client.login(&password(&mallory, "pw"), json!({ "OS-TRUST:trust": { "id": trust["id"] } }))

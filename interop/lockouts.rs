@@ -73,7 +73,7 @@ fn failures_on_all_faces_count_together_and_the_lock_holds_on_all() {
     server.cli(&["user", "enable", "ann@local"]);
     assert_eq!(ann(&server)["locked"], false);
     assert_eq!((basic(&server, RIGHT), ticket(&server, RIGHT), identity(&server, RIGHT).0), (207, 200, 201));
-    // Without the option, a lock ends with the restart.
+    // Without `lockout_failures`, a lock ends when the server is restarted.
     (0..4).for_each(|_| assert_eq!(basic(&server, "wrong"), 401));
     is_locked(&server);
     server.configure("[identity]\npenalties = false\n");

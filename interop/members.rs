@@ -61,7 +61,7 @@ fn a_copy_names_every_member_that_was_not_copied() {
         );
     }
     assert!(!text.contains("hidden") && !text.contains(" 404 "), "{text}");
-    // Only hidden members are missing in the copy without a message.
+    // Only hidden members may be missing from the copy without being named in the response.
     let answer = transfer(&server, &bob, "COPY", "from", "whole");
     assert_eq!((answer.status, answer.text().matches("<D:response>").count()), (207, 1), "{}", answer.text());
     assert!(answer.text().contains("/dav/main/from/sealed<") && main.join("whole/deep/2").exists());

@@ -28,7 +28,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The files of a Proxmox Backup Server: ann has a password, bob and root@pam have second factors, and carl belongs to a directory server (LDAP).
+/// Writes the files of a Proxmox Backup Server: ann has a password, bob and root@pam have second factors, and carl belongs to an LDAP directory.
 pub(crate) fn proxmox(directory: &Path, stores: &Path) {
     for made in ["chunks/.chunks", "plain"] {
         std::fs::create_dir_all(stores.join(made)).unwrap();

@@ -204,7 +204,7 @@ fn browser(home: &Path, proxy: &str, url: &str) -> String {
 }
 
 /// A TLS ClientHello may be split into records at any place, and the records may arrive in pieces. The server selects the same certificate and the
-/// same TLS options (CVE-2026-32305 was a failure to do this).
+/// same TLS options as for a whole ClientHello (CVE-2026-32305 was a failure to do this).
 #[test]
 fn a_hello_in_pieces_is_the_same_hello() {
     let thousand = Thousand::new();

@@ -191,7 +191,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
         (server.add_user("alice", "DatastoreReader"), server.add_user("bob", "DatastoreReader"));
     let lmdb = open(&server.data());
     fill(&lmdb);
-    // Commits marks of tokens that do not exist, until no more mark fits.
+    // Commits revocation marks of tokens that do not exist, until no more mark fits.
     let (mut n, mut acknowledged, mut at_once, mut last) = (0_u128, Vec::new(), 256_u128, String::new());
     while at_once > 0 {
         let marks: Vec<Revoked> =

@@ -42,7 +42,7 @@ impl Built {
         found.unwrap_or_else(|| panic!("the package has no file *{end}"))
     }
 
-    /// The same package with another version.
+    /// Builds the same package with another version.
     fn with_version(&self, version: &str, to: &Path) {
         let tree = self.scratch.path().join("tree");
         let control = tree.join("DEBIAN/control");

@@ -4,7 +4,7 @@ use crate::debian_root::both;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// If this machine is a container, Podman may not raise limits, and the machine may have version 1 of the
+/// Options of `podman run` for a machine that is itself a container: Podman may not raise limits there, and the machine may have version 1 of the
 /// control groups.
 const LESS: [&str; 3] = ["--cgroupns=host", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
 

@@ -279,7 +279,7 @@ fn a_port_below_1024_is_opened_by_the_helper() {
     assert_eq!(server.curl("/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]), 207);
 }
 
-/// The requests that an attacker could send to the helper from the server.
+/// Sends the requests that an attacker with control of the server could send to the helper.
 #[test]
 fn the_helper_does_nothing_else() {
     if !is_root() {

@@ -34,7 +34,7 @@ fn path_of(server: &Server) -> &str {
     server.plain.strip_prefix("unix:").unwrap()
 }
 
-/// A configuration of the page, with the addresses and the certificate of this test.
+/// The configuration of docs/proxies.md for the proxy `kind`, with the addresses and the certificate of this test.
 fn recipe(kind: &str, server: &Server, address: &str) -> String {
     let (_, after) = PAGE.split_once(&format!("```{kind}\n")).unwrap();
     let (text, _) = after.split_once("```").unwrap();

@@ -102,7 +102,7 @@ fn each_user_sees_exactly_the_permitted_part_of_a_thousand_directories() {
     hidden_answers_as_absent(&server, &alice);
 }
 
-/// Every reading verb gives the same answer for `d0001`, which alice may not see, and for `d1001`, which does not exist.
+/// Checks that every reading verb gives the same answer for `d0001`, which alice may not see, and for `d1001`, which does not exist.
 fn hidden_answers_as_absent(server: &Server, login: &str) {
     let verbs: [&[&str]; 9] = [
         &[],

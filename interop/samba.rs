@@ -362,7 +362,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
     assert_eq!(version[0], 3, "the version that Samba writes with `ignore system acls`");
 }
 
-/// Writes an NFSv4 ACL with entries for user numbers of the machine.
+/// Writes an NFSv4 ACL with entries for uids and gids of the machine.
 fn put_numbers(path: &Path, entries: Vec<Ace>) {
     let of = std::fs::metadata(path).unwrap();
     let of = Owner { uid: of.uid(), gid: of.gid() };

@@ -14,7 +14,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 /// Switches off penalties, because they would delay refusals.
 pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
-/// Permits short passwords, which most tests use, unless the configuration file of the data directory contains this key.
+/// Permits short passwords, which most tests use, unless the configuration file of the data directory contains the key `characters_min`.
 pub(crate) fn short_passwords(data: &Path) -> Option<(&'static str, &'static str)> {
     let file = std::fs::read_to_string(data.join("enfilade.toml")).unwrap_or_default();
     let is_ruled = file.lines().any(|line| line.starts_with("characters_min"));
@@ -29,7 +29,7 @@ fn open_to_tests(data: &Path) -> Option<(&'static str, PathBuf)> {
     (!has_roots).then(|| ("ENFILADE_DATASTORES__ROOTS", std::env::temp_dir()))
 }
 
-/// Only the default roots are permitted.
+/// Over HTTP, datastores can be created only below the default roots.
 pub(crate) const CLOSED: (&str, &str) = ("ENFILADE_DATASTORES__ROOTS", "");
 
 pub(crate) struct Server {

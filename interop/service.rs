@@ -57,7 +57,7 @@ fn setup_starts_the_service_of_the_package_and_a_client_uses_it() {
         ["running\n", "degraded\n"].contains(&both(&booted.exec("systemctl is-system-running")).as_str())
     });
 
-    // Without consent, the command starts nothing.
+    // With `--no-start`, the command starts nothing, and prints the command that starts the service.
     let line = "enfilade --json setup --user ann --datastore files --path /srv/files --certificate /opt/enfilade.crt";
     let made: Value = serde_json::from_str(&booted.must(&format!("{line} --no-start"))).unwrap();
     let start = made["start"].as_str().unwrap();

@@ -142,7 +142,7 @@ fn setup_asks_on_a_terminal_and_takes_the_proposals() {
     let data = scratch.path().join("data");
     let path = scratch.path().join("photos");
     let to_path = format!("{}\n", path.display());
-    // Enter accepts the proposed name and a random password. The first name of a datastore is invalid.
+    // Enter accepts the proposed name of the user, and a random password. The first name of the datastore is invalid, so the command asks again.
     let (is_well, text) = typed(
         &data,
         &[

@@ -166,7 +166,7 @@ fn world_with(more: &[(&str, &str)]) -> World {
     world
 }
 
-/// A proxy with the port to which browsers return.
+/// Starts a proxy, and sets its port as the port of the application, so that browsers return to the proxy.
 fn proxy_of(world: &World, kind: &str) -> Proxy {
     let proxy = world.proxy_with(kind, true);
     let port = proxy.address.rsplit_once(':').unwrap().1;

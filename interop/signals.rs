@@ -155,7 +155,7 @@ fn metrics_and_log_follow_changes_of_watched_files() {
     until_metrics(0, 2);
 }
 
-/// Without the file, every key would have its default, and the server would answer for names without a certificate.
+/// Without the configuration file, every key would have its default, and the server would answer for names without a certificate.
 #[test]
 fn a_configuration_that_was_removed_is_no_reload() {
     let server = Server::start();
@@ -194,7 +194,7 @@ fn is_missed(server: &Server) {
     assert!(dump.status.success() && !String::from_utf8(dump.stdout).unwrap().contains("late"));
 }
 
-/// Without the file that the first start wrote, a start would use the default of every key without a message.
+/// Without the configuration file that the first start wrote, a start would use the default of every key without a message.
 #[test]
 fn a_start_without_the_configuration_that_was_there_is_refused() {
     let mut server = Server::start();

@@ -177,7 +177,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     longest.max(began.elapsed())
 }
 
-/// Runs an attack on a separate server and measures the effect.
+/// Runs an attack on a separate server, and measures the effect. Returns a message if the effect exceeds a limit.
 fn squeeze(
     name: &str,
     environment: &[(&str, &str)],
@@ -263,7 +263,7 @@ fn of_xml(world: &World) {
     }
 }
 
-/// Listings with long names, and with the largest properties that the file system stores.
+/// Attacks with listings of long names, and of the largest properties that the file system stores.
 fn of_listings(world: &World) {
     let names: String = (0..256).map(|n| format!("<{}{n}/>", "p".repeat(230))).collect();
     let named = format!("<propfind xmlns='DAV:'><prop xmlns='urn:x'>{names}</prop></propfind>");
@@ -424,7 +424,7 @@ fn of_proxies(world: &World) {
     }
 }
 
-/// Large and malformed files that the server reads itself.
+/// Attacks with large and malformed files that the server reads itself.
 fn of_files(world: &World) {
     let datastores = world.server.data().join("datastore.cfg");
     let list = world.list.as_ref().unwrap();
@@ -448,7 +448,7 @@ fn of_files(world: &World) {
     }
 }
 
-/// Many simultaneous responses that no client reads.
+/// Attacks with many simultaneous responses that no client reads.
 fn of_readers(world: &World) {
     let fields = |method, path, more| {
         [(":method", method), (":scheme", "https"), (":authority", "x"), (":path", path)]

@@ -34,7 +34,7 @@ const ASKED: [(&str, &str, (&str, &str)); 4] = [
     ("PROPFIND", "/dav/main/many/", ("depth", "1")),
 ];
 
-/// Waits until the datastore has no active operation.
+/// Waits until the datastore has no active operation. Returns false if operations are still active after [`LONGEST`].
 fn nobody_is_inside(server: &Server) -> bool {
     let began = Instant::now();
     let mut waiting = Command::new(crate::server::BINARY)

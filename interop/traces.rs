@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Receives traces. Its answers have the given status line.
+/// Receives traces. Its answers have the status that `start` gets.
 #[derive(Clone, Default)]
 pub(crate) struct Collector(Arc<Mutex<Vec<String>>>);
 
@@ -152,7 +152,7 @@ fn a_trace_has_a_span_for_each_door_and_no_secret() {
     let wrong = collector.span(&server, "/dav/main/b");
     assert_eq!(collector.below(&wrong), ["tls", "identity"]);
 
-    // The link's file is read after the request with the flag `00`.
+    // When the span of this last request has arrived, the earlier spans have arrived, too. The request with the flag `00` must have no span.
     curl(&server, &alice, "/dav/main/end", &[]);
     collector.span(&server, "/end");
     let bodies = collector.bodies();

@@ -124,7 +124,7 @@ fn give_rules_to_users(records: &mut Vec<Value>) {
     records.append(&mut rules);
 }
 
-/// Whether a dump of the store has all records of the dump that the old version made.
+/// Checks that a dump of the store has all records of the dump that the old version made.
 fn has_all(format: u32, data: &Path) {
     let (old, new) = (kept(format, "dump.jsonl"), said(data, &["facts", "dump", "--secrets"]));
     let (old, new) = (records(format, &old), records(FORMAT, &new));

@@ -70,13 +70,13 @@ pub(crate) fn goals_alone() -> Vec<Goal> {
     alone::goals()
 }
 
-/// Describes the tree [`LARGE`] for the workloads of goals.
+/// Describes the tree [`LARGE`]. The description is a part of the field `workload` of goals.
 fn large(acls: Acls) -> String {
     let directories = LARGE.trim_start_matches("largedir_");
     format!("`{LARGE}` is a directory of {directories} subdirectories with one file in each. {}", acls.told())
 }
 
-/// A user who exists on both servers.
+/// A user of Enfilade and of Samba: the name, and the number of the groups of which the user is a member.
 pub(crate) struct User {
     name: String,
     groups: u32,

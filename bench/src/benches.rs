@@ -44,7 +44,7 @@ mod tests {
 
     const PAGE: &str = include_str!("../GOALS.md");
 
-    /// The rows of a table below this heading, as cells.
+    /// The table below this heading in `bench/GOALS.md`: its rows, each as a list of cells.
     fn table(heading: &str) -> Vec<Vec<String>> {
         let (_, after) = PAGE.split_once(&format!("\n## {heading}\n")).expect("the heading is on the page");
         let section = after.split("\n## ").next().unwrap();

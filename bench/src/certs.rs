@@ -140,7 +140,7 @@ fn goals_of_a_million() -> [Goal; 2] {
     ]
 }
 
-/// Describes how the memory of this number of certificates is measured, for the workloads of goals.
+/// Describes how the memory with `count` certificates is measured. The description is a part of the field `workload` of goals.
 fn memory_of(count: usize) -> String {
     format!(
         "Enfilade is started {ROUNDS} times with {count} certificates, and {ROUNDS} times with one certificate. Its resident memory is read \

@@ -30,19 +30,19 @@ struct ServedFile {
 }
 
 impl ServedFile {
-    /// Its place on the disk.
+    /// The path of the file on the disk, in the directory `files`.
     fn below(self, files: &Path) -> PathBuf {
         files.join(self.path.trim_start_matches('/'))
     }
 }
 
-/// The file of the requests at planned times.
+/// The file that clients get by the requests at planned times.
 const SMALL_FILE: ServedFile = ServedFile { path: "/one", bytes: 4_096 };
-/// The file of the requests to busy servers.
+/// The file that clients get from busy servers.
 const PAGE: ServedFile = ServedFile { path: "/page", bytes: 25_000 };
 /// The number of requests per second of all connections together, far fewer than a server can answer.
 const EACH_SECOND: u64 = 2_000;
-/// The limit of open files of each process. Enfilade uses at most nine tenths of this limit, less 256, for connections.
+/// The smallest limit of open files for each process. Enfilade uses at most nine tenths of its limit, less 256, for connections.
 const DESCRIPTORS: u64 = 16_384;
 /// The idle limit of each server. It is longer than the time between two requests on a connection, so no server ends a connection between requests.
 const IDLE_SECONDS: u64 = 120;

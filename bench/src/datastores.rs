@@ -109,7 +109,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     http::run(report, &scratch, small)
 }
 
-/// A [`House`] with this many datastores.
+/// A [`House`] with `count` datastores.
 fn house(place: &Path, count: u64) -> Result<Arc<House>, Failure> {
     let store = Store::generated(place, 1)?;
     generate(&*store.lmdb, count)?;
@@ -132,7 +132,7 @@ fn name(n: u64) -> Result<DatastoreName, Failure> {
     Ok(format!("store-{n}").parse()?)
 }
 
-/// Runs one part this many times, in a separate process under strace or callgrind.
+/// Repeats one part of the benchmark `times` times, in a separate process under strace or callgrind.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("datastores-{part}"))?;
     if let Some(count) = part.strip_prefix("probes-") {

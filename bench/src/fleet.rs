@@ -210,7 +210,7 @@ fn enfilade(data: &Path, words: &[&OsStr]) -> Result<(), Failure> {
     }
 }
 
-/// Makes this many equal stores. Returns the revision and the digest of their records.
+/// Makes `count` equal stores. Returns the revision and the digest of their records.
 fn stores(place: &Path, count: usize) -> Result<(At, u128), Failure> {
     let directory = |path: &Path| std::fs::DirBuilder::new().mode(0o700).recursive(true).create(path);
     directory(place)?;
@@ -234,7 +234,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Begins a log, and admits this many members: `m0`, `m1` and so on.
+/// Begins a log, and admits `members` members: `m0`, `m1` and so on.
 fn begin(addresses: &[String], prefix: &str, (at, state): (At, u128), members: usize) -> Result<(), Failure> {
     let log = Log::new(Etcd::at(addresses, None)?, prefix, at.store);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -35,7 +35,7 @@ struct Size {
     leaving: u64,
 }
 
-/// A server with this many users, and an administrator.
+/// A server with a cloud of the size `size`, and the token of an administrator.
 struct Peer {
     size: Size,
     server: Server,

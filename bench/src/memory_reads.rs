@@ -1,5 +1,5 @@
-//! The floor of a lookup among many records: a loop that only reads memory. A lookup reads at least the place of the record in an index, and then the
-//! record. The second read can begin only after the first.
+//! The lowest cost of a lookup among many records (its floor): a loop that only reads memory. A lookup reads at least the place of the record in an
+//! index, and then the record. The second read can begin only after the first read has ended.
 
 use crate::report::Report;
 use crate::samples::Estimate;
@@ -18,8 +18,8 @@ const LINE: usize = 64;
 #[repr(align(64))]
 struct Line([u64; LINE / size_of::<u64>()]);
 
-/// Adds the time of two dependent reads of random places with this number of records, less the time with few records. Each record has two lines of
-/// memory: one in the index, and one for its content.
+/// Adds two times to the report: the time of two dependent reads of random places among `records` records, and how much longer this time is than the
+/// time with [`FEW`] records. Each record has two lines of memory: one in the index, and one for its content.
 pub(crate) fn tell(report: &mut Report, records: u64) {
     let [few, many] = [FEW, records as usize].map(two_reads);
     report.estimate("two dependent reads of random records, and nothing else", records, many, "ns");
@@ -35,8 +35,8 @@ fn two_reads(records: usize) -> Estimate {
     let read = |lines: &[Line], at: usize| {
         lines.get(at).and_then(|Line(words)| words.first()).map_or(0, |word| *word as usize)
     };
-    // The place of the next lookup depends on the result of this one, so the processor cannot begin the next lookup early. The choice of a place takes
-    // part of the time, but also if there are few records, so the difference does not contain it.
+    // The place of the next lookup depends on the result of this one, so the processor cannot begin the next lookup early. The measured time contains
+    // the choice of a place. The choice takes the same time with few records and with many, so the difference of both times does not contain it.
     let mut last = 0;
     let samples = nanos(ROUNDS, || {
         let at = read(&index, (any() ^ last) % records);

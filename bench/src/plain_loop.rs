@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const TURNS: u32 = 100;
 const EVENTS: usize = 256;
-/// The largest request head.
+/// The maximum length of a request head, in bytes.
 const HEAD: usize = 4_096;
 /// The most bytes that one call sends from a file.
 const PIECE: usize = 1 << 30;
@@ -35,7 +35,7 @@ pub(crate) struct PlainLoop {
 impl PlainLoop {
     pub(crate) const NAME: &'static str = "a loop without a server";
 
-    /// Starts the loop in a process of its own. It answers each request with this file.
+    /// Starts the loop in a process of its own. It answers each request with the content of `file`.
     pub(crate) fn start(file: &Path) -> Result<Self, Failure> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -50,7 +50,7 @@ impl PlainLoop {
         Err("the loop without a server does not listen".into())
     }
 
-    /// The loop, measured as a server is measured.
+    /// The loop as a measured server.
     pub(crate) fn peer(&self) -> Peer {
         let pid = self.child.0.id();
         Peer {

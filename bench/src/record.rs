@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The format of records. Records without a number have an older format. The reader in `xtask` lists the data that they lack.
+/// The number of the format of records. Records without such a number have an older format. The reader in `xtask` lists the data that they lack.
 const FORMAT: u64 = 2;
 
 /// A run of a benchmark.

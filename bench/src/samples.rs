@@ -79,7 +79,7 @@ impl Percentile {
 /// The smallest number of samples from which a percentile is computed.
 pub(crate) const SAMPLES_MIN: usize = 1_000;
 
-/// There are too few samples for a percentile.
+/// The error that there are too few samples for a percentile. The field is the number of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooFew(pub(crate) usize);
 
@@ -184,7 +184,7 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// The smallest sample for which at least this share of all samples is not larger than this sample.
+/// The smallest sample for which at least `thousandths` / 1,000 of all samples are not larger than this sample.
 fn nearest_rank(sorted: &[f64], thousandths: usize) -> f64 {
     let rank = (sorted.len() * thousandths).div_ceil(1_000).max(1);
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
@@ -208,7 +208,7 @@ fn rank_of_interval(count: usize) -> usize {
     rank
 }
 
-/// The 97.5th percentile of Student's t for this many degrees of freedom.
+/// The 97.5th percentile of Student's t for `freedom` degrees of freedom.
 fn student(freedom: usize) -> f64 {
     const T: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,

@@ -126,7 +126,7 @@ impl Https {
         self.address
     }
 
-    /// Sends `each` requests over TLS on each of the connections. The status of every response must be 200.
+    /// Opens `connections` connections, and sends `each` requests over TLS on each of them. The status of every response must be 200.
     pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
         let turn =
             |connection: usize| requests.iter().cycle().skip(connection * requests.len() / connections);

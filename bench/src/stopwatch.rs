@@ -11,7 +11,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Sleeps at least this long, also if the thread wakes up early.
+/// Sleeps for at least the time `at_least`, even if the thread wakes up early.
 pub(crate) fn pause(at_least: Duration) {
     let began = now();
     while began.elapsed() < at_least {

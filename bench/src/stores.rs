@@ -104,7 +104,7 @@ impl Store {
         })
     }
 
-    /// A store with these verifiers.
+    /// A store with `tokens` tokens. `verifier` makes the verifier of each token.
     pub(crate) fn of(
         place: &Path,
         tokens: u64,
@@ -222,7 +222,7 @@ pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
     move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
 }
 
-/// Makes a data directory with the key for the hashes of tokens, and moves these facts into it.
+/// Makes a data directory with the key for the hashes of tokens, and moves the directory `facts` into it.
 pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
     let private = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     std::fs::create_dir_all(data.join("keys"))?;

@@ -50,7 +50,7 @@ impl Ask {
         self.fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
-    /// The text of the request in the files of full answers.
+    /// The request as text, for the files that contain the answers in full.
     pub(super) fn text(&self) -> String {
         let fields = self.fields.iter().map(|(name, value)| format!("> {name}: {value}\n"));
         let body = match (self.body.is_empty(), std::str::from_utf8(&self.body)) {
@@ -69,7 +69,7 @@ pub(super) struct Got {
     pub(super) line: String,
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
-    /// The `peer` of the connection as in the log.
+    /// The address and port of the client, which are the field `peer` in the log.
     pub(super) peer: String,
     pub(super) nth: usize,
 }

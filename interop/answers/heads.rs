@@ -164,7 +164,7 @@ pub(super) fn ask(world: &mut World) {
     }
 }
 
-/// The names, types and meanings of all metrics.
+/// Requests the metrics, so that their names, types and meanings are recorded.
 pub(super) fn metrics(world: &mut World) {
     world.group("operations");
     world.ask_by(Way::Operations, "anonymous", "GET /metrics", Ask::new("GET", "/metrics"));

@@ -17,8 +17,8 @@ const CLOUD: &str = include_str!("cloud.json");
 /// Limits by time or by number of requests are high. Therefore no answer depends on the duration of the run or on its number of requests.
 const ENVIRONMENT: [(&str, &str); 11] = [
     WITHOUT_PENALTIES,
-    // Only the default roots are permitted over HTTP. Commands create datastores outside of these roots while the server runs, and Landlock would
-    // deny access to these datastores.
+    // Over HTTP, datastores can be created only below the default roots. Commands create datastores outside of these roots while the server runs.
+    // Landlock would deny the server access to these datastores, so it is switched off.
     CLOSED,
     ("ENFILADE_PRIVILEGES__LANDLOCK", "false"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "600"),

@@ -82,8 +82,7 @@ pub(super) fn come_in(world: &mut World) {
     let body = password("bob", r#"{"OS-TRUST:trust":{"id":"{{trust}}"}}"#);
     let got = world.ask("anonymous", "trustee's session", Ask::new("POST", "/v3/auth/tokens").body(body));
     admit(world, "trustee's session", &got);
-    // The requests to `/ec2tokens` and `/s3tokens` name this key. The access key of this EC2 key is fixed, because these requests must be the same in
-    // each run.
+    // The requests to `/ec2tokens` and `/s3tokens` name this EC2 key. Its access key is fixed, because these requests must be the same in each run.
     let blob = json!({ "access": "an-access-key", "secret": "a secret of nobody" }).to_string();
     let key = json!({ "credential": { "type": "ec2", "blob": blob, "project_id": "{{project p}}", "user_id": "{{user alice}}" } });
     let got = world.ask("member's session", "EC2 key", Ask::new("POST", "/v3/credentials").json(&key));
@@ -203,7 +202,7 @@ fn lists(world: &mut World) {
     }
 }
 
-/// Requests about other tokens (`X-Subject-Token`).
+/// Sends requests about other tokens (`X-Subject-Token`).
 fn subjects(world: &mut World) {
     world.group("keystone subjects");
     for about in [
@@ -266,8 +265,8 @@ fn victim_token(world: &mut World) -> String {
     token
 }
 
-/// Every call that changes something, by every caller. The records that a request uses are created for it, or are left by a refused request with the
-/// same method and path.
+/// Sends every call that changes something, as every caller. The records that a request uses are created for it, or are left by a refused request
+/// with the same method and path.
 fn changes(world: &mut World) {
     for (method, path, body) in CHANGES {
         let group = path.split('/').nth(1).unwrap_or_default();
@@ -477,7 +476,7 @@ fn make_victims(world: &mut World, used: &str) {
     }
 }
 
-/// Creating and changing requests with valid and invalid bodies.
+/// Sends requests that create or change records, with valid and invalid bodies.
 fn bodies(world: &mut World) {
     for (method, path, caller, bodies) in BODIES {
         world.group(&format!("keystone bodies {method} {}", path.replace("{{", "").replace("}}", "")));

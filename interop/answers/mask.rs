@@ -47,7 +47,7 @@ enum Piece {
     Class(u8, usize, usize),
 }
 
-/// The place of the masked text. The name of a value contains the place where the value is found first.
+/// The place of the masked text. The replacement of a value contains the place where the value was found first.
 pub(super) struct MaskContext<'p> {
     pub(super) origin: &'p str,
     /// For each rule, the number of values that were first found at this place.
@@ -263,7 +263,7 @@ fn taken(pieces: &[Piece], bytes: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Sorts the repeated elements between `begin` and `end` by their bytes.
+/// Sorts repeated elements by their bytes. Each element begins with `begin` and ends with `end`.
 fn ordered(text: &str, begin: &str, end: &str) -> String {
     let Some(first) = text.find(begin) else { return text.to_owned() };
     let (mut parts, mut rest) = (Vec::new(), &text[first..]);

@@ -149,7 +149,7 @@ pub(super) fn change(world: &mut World) {
     forms(world);
 }
 
-/// The same calls with other forms of parameters, and with the headers that a browser sends for a page of another site.
+/// Sends the same calls with other forms of parameters, and with the headers that a browser sends for a page of another site.
 fn forms(world: &mut World) {
     world.group("proxmox forms");
     for (kind, body) in [

@@ -81,7 +81,7 @@ pub(super) fn ask(world: &mut World) {
     page(world);
 }
 
-/// Some of the requests again, over HTTP/2.
+/// Sends some of the requests again, over HTTP/2.
 fn over_http2(world: &mut World) {
     world.group("webdav over HTTP2");
     for method in ["OPTIONS", "GET", "HEAD", "PROPFIND"] {
@@ -130,7 +130,7 @@ fn propfinds(world: &mut World) {
     }
 }
 
-/// Conditional requests.
+/// Sends conditional requests.
 fn conditions(world: &mut World) {
     for (target, name) in [("/dav/main/a.txt", "etag of a.txt"), ("/dav/main/dir/one", "etag of one")] {
         let got = world.quietly("alice", Ask::new("GET", target));

@@ -309,7 +309,7 @@ fn ifs(world: &mut World) {
     }
 }
 
-/// Requests on whole trees with members that the caller may not see, read or delete.
+/// Sends requests on whole trees with members that the caller may not see, read or delete.
 fn trees(world: &mut World) {
     world.group("webdav trees");
     for verb in ["COPY", "MOVE", "DELETE"] {

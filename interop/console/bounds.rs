@@ -1,4 +1,4 @@
-//! Bounds of the pages, the switch of the console, and downloads that pages of other sites start.
+//! Limits of the pages of the console, the setting that switches the console off, and downloads that pages of other sites start.
 
 use super::{Browser, server, server_with};
 use crate::curl::curl;

@@ -403,7 +403,7 @@ fn people_make_and_end_links_in_the_console() {
     let rest = root.open("/console/links?of=all&from=1").text();
     let rows = |page: &str| page.matches("name=\"id\"").count();
     assert_eq!((rows(&all), rows(&rest)), (2, 1), "{rest}");
-    // A person who may only see users sees no path of a foreign link.
+    // With the role Audit on `/access`, bob sees the links of other users, but not their paths.
     server.cli(&["role", "assign", "--path", "/access", "--auth-id", "bob@local", "Audit"]);
     let audited = bob.open("/console/links?of=all");
     assert_eq!(audited.status, 200);

@@ -281,7 +281,7 @@ fn certificates_show_what_a_client_gets_for_a_name() {
     );
     let text = page(&"a".repeat(300));
     assert!(text.contains("at most 253 characters"), "{text}");
-    // A file that cannot be used is on the page.
+    // The page lists a certificate file that cannot be used.
     std::fs::write(server.data().join("tls/broken.pem"), "no certificate").unwrap();
     until("the broken file is noticed", &server, || page("").contains("broken.pem"));
     let keys = root.open("/console/keys").text();
@@ -308,7 +308,7 @@ fn refusals_hide_paths_from_people_who_do_not_administer_the_datastore() {
         text.contains("wrong secret or password") && text.contains("no such file or directory"),
         "{text}"
     );
-    // The name in a failed login may be a password.
+    // The name in a failed login may be a password in the wrong field, so only an administrator sees it.
     assert_eq!(curl(&server, "hunter2@local:x", "/dav/main/", &PROPFIND_0).status, 401);
     assert!(page(&root, "").contains("hunter2") && !page(&eve, "").contains("hunter2"));
 }

@@ -146,7 +146,7 @@ fn a_person_sets_up_a_second_factor_and_the_password_alone_is_refused_everywhere
     Browser::new(&server).sign_in("alice");
 }
 
-/// No file, log or dump of the server has the secret or a recovery code in clear.
+/// Checks that neither the store nor the log nor a dump contains the secret or a recovery code in clear.
 fn keeps_secrets(server: &Server, secret: &str, recovery: &[String]) {
     let dump = |arguments: &[&str]| {
         let rows = server.cli(arguments);

@@ -19,7 +19,7 @@ const SMOKE: usize = 6;
 const MEMBERS: usize = 3;
 const PASSWORD: &str = "the administrator's";
 
-/// The configuration in docs/fleet.md, with the ports of the members, and with a name for files that resolves on this machine.
+/// The configuration in docs/fleet.md, with the ports of the members, and with `localhost` as the host name for files.
 fn configuration(address: &str, ports: &[(String, String)]) -> String {
     let page = std::fs::read_to_string(root().join("docs/fleet.md")).unwrap();
     let (_, rest) = page.split_once("```haproxy\n").unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const FILES: [&str; 4] = ["datastore.cfg", "user.cfg", "acl.cfg", "token.shadow"];
 
-/// The status of `/readyz/datastores`.
+/// Whether `/readyz/datastores` reports that the server serves the datastores (status 200, not 503).
 fn serves(server: &Server) -> bool {
     let output = Command::new("curl")
         .args(["--silent", "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}"])

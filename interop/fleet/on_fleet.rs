@@ -79,7 +79,8 @@ const DIRECT: &str =
 const RESTORED: &str = "`facts restore` refuses on a member, and a server that `restore` made is no member";
 const WITHOUT_PROOF: &str = "a member that was stopped, or cannot write its store, answers 503";
 
-/// The other tests of this program, with each server as the first member of a fleet. The campaign runs all tests, with the given number of members.
+/// Runs other tests of this program, with each server as the first member of a fleet: [`SOME`] in CI, and in the campaign all tests except
+/// [`ONLY_ALONE`]. The size of the campaign is the number of members.
 #[test]
 fn what_is_true_of_a_server_alone_is_true_of_a_member() {
     let etcd = Etcd::start();

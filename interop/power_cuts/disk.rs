@@ -9,7 +9,7 @@ pub(crate) type Id = usize;
 /// A disk writes a block of this many bytes completely or not at all.
 const SECTOR: usize = 512;
 
-/// A name that an operation sets in a directory.
+/// A name in a directory, and the file or directory that has the name before and after an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Naming {
     pub(crate) directory: Id,
@@ -276,8 +276,8 @@ impl Op {
         }
     }
 
-    /// A rename from one directory into another changes two entries. Each entry is synced with its own directory. After a power cut, the new name may
-    /// exist while the old name still exists. But the old name is never missing without the new name.
+    /// The two halves of a rename from one directory into another: the new name, and the removal of the old name. Each half is synced with its own
+    /// directory. After a power cut, the new name may exist while the old name still exists. But the old name is never missing without the new name.
     fn halves(&self) -> Option<[Op; 2]> {
         let Op::Name(namings) = self else { return None };
         let [one, other] = namings.as_slice() else { return None };
@@ -319,7 +319,7 @@ pub(crate) struct Cut {
     renames: usize,
 }
 
-/// Chooses one of the possible states at a moment: which operations that are not synced reached the disk.
+/// Chooses one of the possible states at a moment: the operations that reached the disk although they are not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Everything,

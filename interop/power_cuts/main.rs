@@ -141,8 +141,8 @@ fn whatever_a_power_cut_leaves_what_was_acknowledged_is_there_whole() {
     println!("power-cuts: {made} states, the binary started on {started}: 0 lost or incomplete changes");
 }
 
-/// The record must produce the files on the disk, except sockets and the content of `lock.mdb` and of the ledger. So the recorder missed no operation
-/// on names, modes and content. The comparison cannot show that it recorded every sync.
+/// Checks that the recorded operations produce the names, modes and content on the disk, except sockets and the content of `lock.mdb` and of the
+/// ledger. Then the recorder missed no such operation. The check cannot show that it recorded every sync.
 fn nothing_was_missed(seen: &Disk, root: &Path) {
     let mut left = seen.paths();
     let mut found = vec![root.to_owned()];

@@ -52,7 +52,7 @@ impl Libxcrypt {
         }
     }
 
-    /// Starts processes, so that this many threads can hash at once without waiting for a start.
+    /// Starts processes, so that `threads` threads can hash at the same time without waiting for the start of a process.
     pub fn prepare(&self, threads: usize) -> Result<(), Failure> {
         let missing = threads.saturating_sub(self.idle.lock().len());
         for _ in 0..missing {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Counters. In Proxmox Backup Server, all processes map them into memory. Here they belong to this process.
+/// The shared generation number. In Proxmox Backup Server, all processes map it into memory. Here it belongs to this process.
 #[derive(Default)]
 struct SharedVersions {
     tokens: AtomicUsize,
@@ -168,14 +168,14 @@ impl TokenCache {
         Ok(())
     }
 
-    /// Sets or removes the secret of a token, as another process does: the file changes, and then the shared generation.
+    /// Sets or removes the secret of a token, as another process does: first the file changes, then the shared generation number.
     pub fn change_elsewhere(&self, token: &Tokenid, secret: Option<&str>) -> Result<(), Failure> {
         let _locked = self.shadow.change(token, secret)?;
         self.changed_elsewhere();
         Ok(())
     }
 
-    /// Increments the generation, as another process does after a change.
+    /// Increments the shared generation number, as another process does after a change of a token.
     pub fn changed_elsewhere(&self) {
         versions().tokens.fetch_add(1, Ordering::AcqRel);
     }

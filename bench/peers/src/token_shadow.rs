@@ -25,7 +25,7 @@ impl Tokenid {
         Tokenid { data: format!("{name}@{realm}"), name_len: name.len(), token: Some(token.to_owned()) }
     }
 
-    /// As in the original: the last `@` begins the realm, and the last `!` after it begins the token.
+    /// Parses the id of a token as the original does: the last `@` begins the realm, and the last `!` after this `@` begins the name of the token.
     fn parse(text: &str) -> Result<Self, Failure> {
         let (name, rest) = text.rsplit_once('@').ok_or("not an auth id")?;
         let (realm, token) = rest.rsplit_once('!').ok_or("not an API token ID")?;
@@ -63,7 +63,7 @@ impl Work {
     }
 }
 
-/// `token.shadow`.
+/// The file `token.shadow`, the library that makes its hashes, and counters of work.
 pub struct Shadow {
     path: PathBuf,
     /// The library that makes the hashes.

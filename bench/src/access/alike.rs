@@ -1,5 +1,5 @@
-//! Compares listings by Enfilade and by Samba in the same state. The first listing of each server includes the login. The second listing follows on
-//! the same connection.
+//! Compares listings by Enfilade and by Samba that begin in the same state: for each turn, Enfilade is started anew, and Samba gets a new session.
+//! The first listing of each server includes the login. The next listings follow on the same connection.
 
 use super::client::{self, PASSWORD};
 use super::session::Session;
@@ -19,7 +19,7 @@ use enfilade_sources::lmdb::Lmdb;
 use enfilade_testkit::Samba;
 
 const TURNS: usize = 5;
-/// The number of turns of the goals.
+/// The number of turns for a directory and a user with goals. Without goals, there are [`TURNS`] turns.
 const TURNS_OF_GOALS: usize = 15;
 /// How many times the directory is listed on one connection.
 const LISTINGS: usize = 3;
@@ -31,7 +31,8 @@ const GOALS: [(u32, [&str; 3]); 2] = [
     (400, ["samba-400-login-pairs", "samba-400-login-password-pairs", "samba-400-second-pairs"]),
 ];
 
-/// The limits of the three goals, in the order of `GOALS`: the CPU time of Enfilade divided by the CPU time of Samba may be at most this.
+/// The limits of the three goals for a user in `groups` groups, in the order of `GOALS`. A limit is the largest allowed ratio of the CPU time of
+/// Enfilade to the CPU time of Samba.
 fn limits(groups: u32) -> [f64; 3] {
     let [login, second] = if groups == 4 { [5.0, 15.0] } else { [25.0, 60.0] };
     [1.0 / login, 1.0 / login, 1.0 / second]
@@ -87,7 +88,7 @@ struct Alike {
 }
 
 impl Bench<'_> {
-    /// Compares Enfilade with Samba in the same state.
+    /// Compares listings by Enfilade and by Samba, for both kinds of ACLs, the chosen directories and the users.
     pub(super) fn compare_alike(&self, report: &mut Report, samba: Option<&Samba>) -> Result<(), Failure> {
         // This comparison has its own facts, because in the facts of the other comparisons no user has a password.
         let scratch = Scratch::new("access-alike")?;
@@ -121,7 +122,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Lists a directory in turns by both servers.
+    /// Enfilade and Samba list a directory in turns. In each turn, both begin in the same state.
     fn in_the_same_state(
         &self,
         samba: Option<&Samba>,
@@ -174,7 +175,7 @@ fn has_goals(acls: Acls, tree: &str, groups: u32) -> bool {
     tree == LARGE && acls == Acls::Few && GOALS.iter().any(|(of, _)| *of == groups)
 }
 
-/// Lists a directory [`LISTINGS`] times on one connection, and adds the CPU of each time.
+/// Lists a directory [`LISTINGS`] times on one connection, and adds the CPU of each listing to `listed`.
 fn add(listed: &mut Listed, side: &mut impl Side) -> Result<(), Failure> {
     let mut before = 0.0;
     for samples in listed {

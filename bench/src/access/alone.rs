@@ -156,7 +156,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures the listings of both users and the loop without a server in turns, so that noise of the machine affects all three.
+    /// Measures in turns the listing of a user who sees some entries, the listing of the user who sees all entries, and the loop without a server. So
+    /// noise of the machine affects all three.
     fn in_turns(
         &self,
         report: &mut Report,

@@ -21,7 +21,7 @@ const TURNS: usize = 5;
 /// The number of the measured user. This user is in the fewest groups, so Samba's listings cost the least for this user.
 const USER: usize = 0;
 
-/// Milliseconds of first listings.
+/// The CPU and the elapsed time of first listings, in milliseconds.
 #[derive(Default)]
 struct Costs {
     cpu: Samples,

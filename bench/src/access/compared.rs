@@ -25,7 +25,8 @@ const GOALS: [(Case, [&str; 2]); 8] = [
     ((Acls::Distinct, true, 400), ["samba-400-first-all-distinct", "samba-400-again-all-distinct"]),
 ];
 
-/// The limits for a first listing and for a repeated listing.
+/// The limits for a first listing and for a repeated listing of a user in `groups` groups. A limit is the largest allowed ratio of the cost of
+/// Enfilade to the cost of Samba.
 fn limits(groups: u64) -> [f64; 2] {
     if groups == 4 { [1.0 / 5.0, 1.0 / 15.0] } else { [1.0 / 25.0, 1.0 / 60.0] }
 }
@@ -153,7 +154,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures the lowest cost at which a program can read these ACLs, in milliseconds.
+    /// Measures the CPU of a loop that reads the names and the ACLs in the directory [`LARGE`], and does nothing else, in milliseconds. This is the
+    /// lowest cost at which a program can read these ACLs.
     fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<f64, Failure> {
         let what = format!(
             "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
@@ -164,8 +166,9 @@ impl Bench<'_> {
         Ok(floor.median())
     }
 
-    /// Measures requests for the smallest answer, as many as a listing of the whole tree needs, in milliseconds. Returns the lowest costs of a first
-    /// listing and of a repeated listing of the tree. `first` is the lowest cost of a first listing of its directory.
+    /// Measures the CPU of requests for the smallest answer, in milliseconds. The number of requests is the number that a listing of the whole tree
+    /// needs. Returns the lowest costs of a first listing and of a repeated listing of the tree. `first` is the lowest cost of a first listing of the
+    /// top directory of the tree.
     fn requests_alone(&self, report: &mut Report, acls: Acls, first: f64) -> Result<[f64; 2], Failure> {
         const SMALLEST: &[u8] = b"GET /.well-known/enfilade HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let server = self.server(How::Heard)?;

@@ -1,5 +1,5 @@
-//! Measures listings of the highest and the lowest directory of a chain of directories, which is as deep as a path can be. Also measures requests
-//! with a path that is too deep, and COPY and DELETE of the whole chain.
+//! Measures listings of the highest and the lowest directory of a chain of directories. The chain is as deep as the server permits. Also measures
+//! requests with a path that is too deep, and COPY and DELETE of the whole chain.
 
 use super::client::{Client, by_token};
 use super::trees::{self, Acls};
@@ -21,7 +21,7 @@ const TURNS: usize = 5;
 const REQUESTS: usize = 100;
 const ACLS: Acls = Acls::Few;
 
-/// Milliseconds of a request.
+/// The CPU and the elapsed time of a request, in milliseconds.
 #[derive(Default)]
 struct Costs {
     cpu: Samples,
@@ -58,7 +58,7 @@ pub(super) fn run(report: &mut Report) -> Result<(), Failure> {
     let place = scratch.path().join("files");
     let lowest = trees::chain(&place, DIRECTORIES)?;
     let places = [(ACLS, place)];
-    // `users` is empty, so the user with the number 0 may do everything.
+    // `users` is empty. So the additional user, who may do everything, has the number 0.
     let bench = Bench { chosen: &[], places: &places, users: &[], scratch: &scratch };
     let server = bench.server(How::Heard)?;
     server.settle()?;

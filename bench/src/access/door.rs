@@ -29,7 +29,7 @@ const ROUNDS: usize = 5;
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
-/// A [`House`] with the trees of [`trees`], whose clock does not advance.
+/// A [`House`] with the trees of [`trees`]. The clock of the house does not advance.
 fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Failure> {
     let memory = Memory::new(StoreId(7));
     let base = trees::directory(acls, &[])?;

@@ -47,7 +47,7 @@ impl Acls {
         }
     }
 
-    /// Describes the ACLs of a tree for the workloads of goals.
+    /// Describes the ACLs of a tree. The description is a part of the field `workload` of goals.
     pub(super) fn told(self) -> String {
         match self {
             Acls::Few => {
@@ -64,8 +64,8 @@ const FEW: u64 = 32;
 /// The rights to read, list and traverse.
 const READ: AccessMask = AccessMask(0x12_00a9);
 
-/// The number of the group with access to the visible entries. ACLs name the group by the SID that Samba uses for this number, so that both servers
-/// interpret them in the same way.
+/// The number of the group with access to the visible entries. ACLs name the group by the SID that Samba uses for this number, so that Enfilade and
+/// Samba interpret the ACLs in the same way.
 pub(super) const PROJECT: u32 = 20_000;
 
 fn acl(entries: impl Iterator<Item = Sid>) -> Result<Vec<u8>, Failure> {

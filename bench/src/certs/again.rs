@@ -1,5 +1,5 @@
 //! Measures restarts with an index, and reloads of ten changed files, in this process. Each round has one restart and one reload, after the starts of
-//! both servers.
+//! Enfilade and HAProxy.
 
 use super::inside::{files_of, is_answered};
 use super::{CHANGED, COLD_ROUNDS, Case, ROUNDS, drop_caches};

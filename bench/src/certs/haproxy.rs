@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The maximum number of certificates with which HAProxy is started. With more certificates, a start takes minutes.
 const MOST: usize = 110_000;
 
-/// Whether HAProxy is compared with this number of certificates. Adds its version to the report, or the fact that it is missing.
+/// Whether HAProxy is compared with `count` certificates. Adds its version to the report, or the fact that it is missing.
 pub(super) fn is_compared(report: &mut Report, count: usize) -> bool {
     let Some(version) = version() else {
         report.missing(

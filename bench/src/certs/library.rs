@@ -1,4 +1,4 @@
-//! The floor of a handshake: the library rustls with AWS-LC makes handshakes in memory, without a socket and without a server.
+//! The lowest cost of a handshake (its floor): the library rustls with AWS-LC makes handshakes in memory, without a socket and without a server.
 
 use super::handshakes::client;
 use crate::Failure;

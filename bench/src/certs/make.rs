@@ -38,7 +38,7 @@ impl Authority {
     }
 }
 
-/// The names of the certificate of this number.
+/// The names in the certificate with the number `n`.
 pub(crate) fn names_of(n: usize) -> Vec<String> {
     let base = format!("c{n}.t{}.example", n % 97);
     match n % 20 {
@@ -49,7 +49,7 @@ pub(crate) fn names_of(n: usize) -> Vec<String> {
     }
 }
 
-/// The directory with this number of bundles. Makes the bundles if they are missing.
+/// The directory with `count` bundles. Makes the bundles if they are missing.
 pub(crate) fn directory(count: usize) -> Result<PathBuf, Failure> {
     let base = std::env::current_exe()?
         .parent()
@@ -65,7 +65,7 @@ pub(crate) fn directory(count: usize) -> Result<PathBuf, Failure> {
     Ok(directory)
 }
 
-/// Makes this number of bundles.
+/// Makes `count` bundles in the directory.
 pub(crate) fn make(directory: &Path, count: usize) -> Result<(), Failure> {
     std::fs::create_dir_all(directory)?;
     let rsa = || KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);

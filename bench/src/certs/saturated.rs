@@ -161,7 +161,7 @@ impl<'s> Turns<'s> {
         Ok(())
     }
 
-    /// Makes this number of handshakes, by all clients. Returns how many sessions were resumed.
+    /// Makes `count` handshakes, by all clients together. Returns how many sessions were resumed.
     fn shake_all(&self, count: usize) -> Result<usize, Failure> {
         let left = AtomicUsize::new(count);
         let resumed = AtomicUsize::new(0);

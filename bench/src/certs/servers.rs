@@ -1,4 +1,4 @@
-//! The two servers, each in a separate process with the certificates of a directory.
+//! The compared servers Enfilade and HAProxy, each in a separate process with the certificates of a directory.
 
 use super::running::Running;
 use super::{Case, ROUNDS, haproxy};

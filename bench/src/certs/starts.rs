@@ -1,4 +1,4 @@
-//! Starts of both servers with all certificates, in turns: the time to the first connection, and the memory while idle.
+//! Starts of Enfilade and of HAProxy with all certificates, in turns: the time to the first connection, and the memory while idle.
 
 use super::readers::read_all;
 use super::servers::Program;

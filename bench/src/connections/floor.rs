@@ -30,7 +30,7 @@ pub(super) struct Floor {
 impl Floor {
     pub(super) const NAME: &'static str = "a loop without a server";
 
-    /// Starts the loop in a process of its own. It answers each request with this file.
+    /// Starts the loop in a process of its own. It answers each request with the content of `file`.
     pub(super) fn start(scratch: &Path, file: &Path) -> Result<Self, Failure> {
         let place = scratch.join("floor");
         std::fs::create_dir(&place)?;

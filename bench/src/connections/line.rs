@@ -56,7 +56,7 @@ pub(super) struct Line {
     due: VecDeque<Instant>,
 }
 
-/// Opens this many connections, one after the other. On each connection, the client waits for the response to a first request.
+/// Opens `count` connections, one after the other. On each connection, the client waits for the response to a first request.
 pub(super) fn open(
     server: &Measured,
     protocol: Protocol,

@@ -26,7 +26,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx, which serves these files below `/files`. `None` if it is not installed.
+    /// Starts nginx, which serves the directory `files` at the URL path `/files`. `None` if it is not installed.
     pub(super) fn start(report: &mut Report, scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
         let Some(version) = said(Command::new(PROGRAM).arg("-v")) else {
             report.missing(

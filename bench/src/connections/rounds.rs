@@ -20,7 +20,7 @@ struct Series<'s> {
     server: &'s Measured,
     /// Resident memory before the first turn, in bytes.
     before: u64,
-    /// The largest resident memory at the end of a turn.
+    /// The largest resident memory at the end of a turn, in bytes.
     most: u64,
     latencies: Samples,
     p99: Samples,
@@ -28,7 +28,7 @@ struct Series<'s> {
     cpu: Samples,
 }
 
-/// Measures all servers with this number of connections.
+/// Measures all servers with `connections` connections.
 pub(super) fn run(
     report: &mut Report,
     size: &Size,
@@ -142,7 +142,7 @@ fn tell(report: &mut Report, all: &[Series<'_>], name: &str, connections: u64, i
     }
 }
 
-/// A figure of each turn.
+/// A value that is measured in each turn: its name, its unit, its samples in a [`Series`], and its goal.
 struct Figure {
     name: String,
     unit: &'static str,

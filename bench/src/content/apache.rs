@@ -27,7 +27,7 @@ pub(crate) struct Apache {
 }
 
 impl Apache {
-    /// Starts Apache, which serves these files below `/files`. `None` if it is not installed.
+    /// Starts Apache, which serves the directory `files` at the URL path `/files`. `None` if it is not installed.
     pub(crate) fn start(scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
         Self::start_with(scratch, files, "")
     }

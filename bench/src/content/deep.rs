@@ -15,7 +15,7 @@ const DEPTHS: [usize; 3] = [1, PATH_DEPTH_MAX, 100];
 const BYTES: usize = 1_000;
 const TURNS: usize = 5;
 
-/// The path of a file with this many names.
+/// The path of a file. The path has `depth` names.
 fn path(depth: usize) -> String {
     format!("{}/file", "/d".repeat(depth - 1))
 }

@@ -41,7 +41,7 @@ impl Maker {
         self.give(path)
     }
 
-    /// Makes a file of this many bytes, without having the whole content in memory.
+    /// Makes a file of `bytes` bytes, without having the whole content in memory.
     pub(crate) fn large(&self, path: &Path, bytes: u64) -> Result<(), Failure> {
         let large = std::fs::File::create(path)?;
         let piece = content(FILE_BYTES).repeat(40);
@@ -55,12 +55,12 @@ impl Maker {
     }
 }
 
-/// The content of a file of this many bytes.
+/// The content of a file of `bytes` bytes.
 pub(crate) fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n * 31 % 251) as u8).collect()
 }
 
-/// Makes the files that both servers serve.
+/// Makes the files that Enfilade and Apache serve.
 pub(super) fn make(files: &Path, size: &Size) -> Result<(), Failure> {
     let maker = Maker::new()?;
     maker.directory(files, 0o755)?;

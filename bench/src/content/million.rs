@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The small datastore and the large one.
+/// The names of the small datastore and of the large datastore.
 const NAMES: [&str; 2] = ["few", "many"];
 const GOAL: &str = "tree-million";
 /// The pause after files were made. A server remembers the state of a file only if its last change is some seconds old.

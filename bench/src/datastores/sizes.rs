@@ -81,7 +81,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
         report.middle("ours, the same again, two threads", *size, both, "ns");
         report.middle("ours, two threads, each its own", *size, apart, "ns");
         if *size == 1_000 {
-            // `shared` gives the elapsed time divided by the lookups of all threads.
+            // `shared` divides the elapsed time by the number of lookups of all threads, so the ratio is 1/2 if the threads do not delay each other.
             report.goal("threads", both.over(single).mean());
         }
     }

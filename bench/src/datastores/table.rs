@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_passage::House;
 use enfilade_peers::datastore_cfg::ServerFiles;
 
-/// A cell of the table.
+/// A cell of the table: the number of datastores, the number of lookups of each datastore, and whether all operations end together.
 #[derive(Clone, Copy)]
 struct Cell {
     stores: u64,
@@ -17,7 +17,7 @@ struct Cell {
     ends_together: bool,
 }
 
-/// The two servers, with the names of the datastores.
+/// The rebuilt Proxmox Backup Server and Enfilade, with the names of the datastores.
 struct Servers<'s> {
     theirs: &'s ServerFiles,
     ours: &'s House,

@@ -36,7 +36,7 @@ pub(super) fn run(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, 
     Ok(alone)
 }
 
-/// The time between two changes at this rate per second.
+/// The time between two changes if there are `rate` changes per second.
 pub(super) fn every(rate: f64) -> Duration {
     Duration::from_secs_f64(1.0 / rate)
 }

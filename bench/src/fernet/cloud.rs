@@ -124,7 +124,7 @@ impl Cloud {
         Arc::clone(&self.lmdb) as Arc<dyn Source>
     }
 
-    /// A [`House`] on the store, with the staged key and this many other keys.
+    /// A [`House`] on the store, with the staged key and `keys` other keys.
     pub(crate) fn house(&self, memo_bytes: usize, keys: u32) -> Result<Arc<House>, Failure> {
         self.house_on(self.source(), memo_bytes, keys)
     }
@@ -211,7 +211,7 @@ pub(crate) fn committed(lmdb: &Lmdb, change: Change, n: u64, of: u64, what: &str
     Ok(Change::new(audit("more")))
 }
 
-/// The result of a future that is ready at once.
+/// The output of a future if the future is ready at once, otherwise `None`.
 pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -34,7 +34,7 @@ pub(crate) fn goals() -> Vec<Goal> {
     )]
 }
 
-/// The samples of both servers with one catalog.
+/// The samples of Keystone and of Enfilade with one catalog.
 #[derive(Default)]
 struct Turns {
     /// CPU microseconds of a validation: of Keystone's own processes, and of its database and memcached.
@@ -62,7 +62,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the same validations to both servers, in turns.
+/// Sends the same validations to Keystone and to Enfilade, in turns.
 fn take_turns(
     scratch: &Scratch,
     keystone: &Keystone,

@@ -219,7 +219,7 @@ pub(crate) fn serve(
     serve_catalog(scratch, users, cloud::SERVICES, revocations, furnish)
 }
 
-/// As [`serve`], with this many services in the catalog.
+/// Like [`serve`], but with `services` services in the catalog.
 pub(super) fn serve_catalog(
     scratch: &Scratch,
     users: u64,
@@ -256,7 +256,7 @@ pub(super) fn request(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{headers}\r\n").into_bytes()
 }
 
-/// The text of a Fernet key in its file.
+/// Base64url with padding (RFC 4648 §5). A file with a Fernet key contains the key in this form.
 fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let digit = |n: u32| char::from(DIGITS.get(n as usize & 63).copied().unwrap_or(b'A'));

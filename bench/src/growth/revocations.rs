@@ -50,7 +50,7 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mark of the token with this number.
+/// The mark that revokes the token with the number `n`.
 fn mark(n: u64) -> Revoked {
     Revoked::Token(id(12, n))
 }

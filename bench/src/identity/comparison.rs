@@ -16,7 +16,7 @@ const EACH: (u64, u64) = (40, 400);
 const PAIRS: usize = 7;
 const USERS: u64 = 100;
 
-/// The requests that both servers get, each with the name of its goal.
+/// The requests that Keystone and Enfilade get, each with the id of its goal.
 const SAME: [(&str, &str); 4] = [
     ("create", "create-beside"),
     ("show", "show-beside"),

@@ -16,7 +16,7 @@ const STRIDE: u64 = 7_919;
 const TURNS: usize = 7;
 const COMMITS: u32 = 400;
 
-/// The CPU of a loop that writes this many KiB in pages and syncs them, in microseconds for each commit.
+/// The CPU of a loop that writes `kib` KiB in pages and syncs the pages, in microseconds for each commit.
 pub(super) fn written_alone(scratch: &Path, kib: f64) -> Result<Samples, Failure> {
     let file = File::create(scratch.join("pages"))?;
     let page = vec![7; PAGE];

@@ -59,7 +59,7 @@ pub(crate) fn project(n: u64) -> ProjectId {
     ProjectId::from_bytes(id(18, n))
 }
 
-/// Adds this many projects.
+/// Adds `projects` projects.
 pub(crate) fn add_projects(lmdb: &Lmdb, projects: u64) -> Result<(), Failure> {
     let mut change = Change::new(audit("projects"));
     for n in 0..projects {

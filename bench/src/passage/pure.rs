@@ -50,7 +50,7 @@ fn counted(part: &str, tokens: u64, times: u64) -> Result<u64, Failure> {
     count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
 }
 
-/// Runs one part this many times, in a separate process under callgrind.
+/// Repeats one part of the benchmark `times` times, in a separate process under callgrind.
 pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let memory = Memory::new(StoreId(7));
     stores::fill(&memory, tokens, stores::keyed())?;

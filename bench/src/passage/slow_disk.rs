@@ -44,7 +44,7 @@ struct Turns {
     p99: Samples,
 }
 
-/// A walk that is granted.
+/// The arguments of a [`walk`] that is granted, and the store in which changes are committed meanwhile.
 pub(super) struct Walk<'w> {
     pub(super) store: &'w Store,
     pub(super) facts: &'w Path,

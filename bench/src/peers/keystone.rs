@@ -137,7 +137,7 @@ impl Keystone {
         })
     }
 
-    /// Creates services with these numbers, each with three endpoints. Returns two tokens: one to authenticate with, and one to be validated.
+    /// Creates a service with three endpoints for each number in `services`. Returns two tokens: one to authenticate with, and one to be validated.
     pub(crate) fn furnish(&self, services: Range<u64>) -> Result<[String; 2], Failure> {
         let mut setup = Command::new(PYTHON);
         setup.arg(here().join("keystone_setup.py")).arg(format!("https://{}", self.address)).arg(PASSWORD);

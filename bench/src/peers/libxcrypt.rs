@@ -12,7 +12,8 @@ pub(crate) fn cpu_nanos(library: &Libxcrypt) -> Result<f64, Failure> {
     library.processes().into_iter().map(stopwatch::cpu_nanos).sum()
 }
 
-/// The time of each of these hashes, in milliseconds. The hashes are measured in turns, so that noise of the machine affects all of them.
+/// The time of each hash, in milliseconds. `hashes` contains a secret and a setting for each hash. The hashes are measured in turns, so that noise of
+/// the machine affects all of them.
 pub(crate) fn milliseconds<const N: usize>(
     hashes: [(&str, &str); N],
     times: usize,

@@ -200,7 +200,7 @@ fn after(report: &mut Report, place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Verifies a right secret this many times, in a separate process under strace.
+/// Verifies a right secret `times` times, in a separate process under strace.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("tokens-{part}"))?;
     let tokens = tokens();

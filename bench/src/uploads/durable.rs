@@ -1,4 +1,4 @@
-//! Enfilade and Apache in pairs, where both answer when a file is on the disk: Apache writes to a synchronous directory.
+//! Compares uploads to Enfilade and to Apache, if both answer only when a file is on the disk. For this, Apache writes to a synchronous directory.
 
 use super::targets::{DURABLE, Target};
 use super::{Bench, CASES, FILE_BYTES, SIZE, Spent};

@@ -22,7 +22,7 @@ pub(super) enum Syncs {
     Shared,
 }
 
-/// Makes this many files on this many threads, and removes them.
+/// Makes `files` files on `threads` threads, and removes them. Returns the cost to make the files.
 pub(super) fn make(directory: &Path, files: usize, threads: usize, syncs: Syncs) -> Result<Spent, Failure> {
     let next = AtomicUsize::new(0);
     let shared = SharedSync::default();

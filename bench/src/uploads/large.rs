@@ -24,7 +24,7 @@ const WAYS: [Way; 2] = [
 ];
 
 impl Bench<'_> {
-    /// Measures uploads and downloads of this file, with Enfilade and Apache in turns.
+    /// Measures uploads and downloads of `file`, with Enfilade and Apache in turns.
     pub(super) fn large(&mut self, file: &Path) -> Result<(), Failure> {
         for way in &WAYS {
             let asked: Vec<&Target> = self.targets.iter().filter(|target| target.https.is_some()).collect();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The directory in which each change is on the disk before a system call returns.
 pub(super) const SYNCHRONOUS: &str = "up-synchronous";
-/// The name of the measurements of Apache that writes to this directory.
+/// The name of the measurements in which Apache writes to the directory [`SYNCHRONOUS`].
 pub(super) const DURABLE: &str = "Apache with a synchronous directory";
 /// The name of the measurements of Apache without additional syncs.
 pub(super) const APACHE: &str = "Apache";

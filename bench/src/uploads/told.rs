@@ -18,7 +18,7 @@ struct Cost {
 }
 
 /// Reports the time, the rate and the CPU of all servers. `loops` contains the loop with syncs, the loop without syncs, and the loop with shared
-/// syncs, which is the floor.
+/// syncs. The cost of the loop with shared syncs is reported as the floor ([`Paired::floor`]).
 pub(super) fn tell(report: &mut Report, case: &Case, n: u64, all: &[Series], loops: [&Series; 3]) {
     let name = case.name();
     let cost = |what: &str, unit: &'static str, of: fn(&Spent) -> f64, goal: Option<&'static str>| Cost {

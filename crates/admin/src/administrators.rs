@@ -87,7 +87,7 @@ impl Administers {
 pub struct Administrator {
     /// The name of the user.
     pub name: Userid,
-    /// Why no login gives all roles of the user. `None` if such a login is possible, or if only a lock prevents the login for some time.
+    /// Why the user cannot log in with all roles of the user. `None` if the user can do this, or if only a lock prevents the login for some time.
     pub refused: Option<Refusal>,
 }
 
@@ -106,7 +106,7 @@ pub fn administrators(source: &dyn Source, of: Administers, now: i64) -> Result<
     source.read(|view| found(view, of, now))?
 }
 
-/// Whether an administrator can log in.
+/// Whether at least one administrator of this kind can log in.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -119,7 +119,8 @@ fn has_one(view: &View<'_>, of: Administers, now: i64) -> Result<bool, Error> {
 }
 
 impl ChangeContext<'_> {
-    /// Refuses the change if an administrator can log in now (by the facts of the view), but no administrator could log in after the change.
+    /// Refuses the change if no administrator of a kind (server or cloud) could log in after the change, although one can log in now, by the facts of
+    /// the view.
     pub(crate) fn keep_administrators(&self, view: &View<'_>, change: &Change) -> Result<(), Error> {
         let now = self.now.unix_seconds;
         let after = After::of(view, change)?;
@@ -199,8 +200,8 @@ fn at(now: i64) -> Clocks {
     Clocks { unix_seconds: now, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
-/// Why no login gives all roles of the user. If `token` is given: why no client can log in with this API token of the user. `None` if such a login is
-/// possible, or if only a lock prevents the login.
+/// Why the user cannot log in with all roles of the user. If `token` is given: why no client can log in with this API token of the user. `None` if
+/// the login is possible, or if only a lock prevents the login.
 pub(crate) fn refused(
     view: &View<'_>,
     user: &UserId,

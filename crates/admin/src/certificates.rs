@@ -253,7 +253,7 @@ impl CertificateFiles {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Calls `of` with the path and the leaf of each of these files of the directory `base`. Returns the results in the order of the files.
+    /// Calls `of` with the path and the leaf of each file in `names`; relative names are in `base`. Returns the results in the same order.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -366,7 +366,7 @@ impl CertificateFiles {
         })
     }
 
-    /// Makes the next snapshot like [`Self::look_again`], but checks only these files for changes.
+    /// Makes the next snapshot like [`Self::look_again`], but checks only the files in `paths` for changes.
     ///
     /// # Errors
     /// As [`Self::look_again`], if one of the files is the list, or another file that the whole list depends on.

@@ -1,6 +1,6 @@
 //! Checks whether the key of this server is the key with which the token hashes in the facts were made, and whether earlier sessions need Fernet
 //! keys. Keys are not stored in the facts. So a key can be lost, or a restore can replace the key by another key. In both cases, all tokens that need
-//! the lost key are refused as invalid.
+//! the lost or replaced key are refused as invalid.
 
 use crate::change_context::ChangeContext;
 use crate::error::Error;
@@ -108,7 +108,7 @@ pub fn record_token_key(ctx: &ChangeContext<'_>, key: &HashKey) -> Result<(), Er
     Ok(())
 }
 
-/// Whether a server has issued sessions on the basis of these facts. The tokens of these sessions need the Fernet keys.
+/// Whether a server with these facts has issued sessions. The tokens of these sessions need the Fernet keys.
 ///
 /// # Errors
 /// When the facts cannot be read.

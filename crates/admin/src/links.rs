@@ -36,9 +36,9 @@ pub struct NewLink {
 pub struct MadeLink {
     /// The id of the link.
     pub id: CredentialId,
-    /// The authid of guests: `user@realm!link-…`.
+    /// The authid of the guests who use the link: `user@realm!link-…`.
     pub tokenid: Authid,
-    /// The text in the URL.
+    /// The text of the link in its URL: the id and the secret.
     pub text: String,
     /// The first revision at which the link is valid.
     pub at: At,
@@ -51,7 +51,7 @@ pub struct LinkSummary {
     pub id: CredentialId,
     /// The user who made the link.
     pub owner: String,
-    /// The authid of guests.
+    /// The authid of the guests who use the link.
     pub tokenid: String,
     /// The name.
     pub name: String,

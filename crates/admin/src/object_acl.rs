@@ -14,7 +14,7 @@ use enfilade_facts::{Read, Source, View};
 pub struct AclLines {
     /// One line per entry; `None` if the object has no ACL, so that its mode bits decide.
     pub lines: Option<Vec<String>>,
-    /// The ACL in one line of SDDL.
+    /// The ACL in one line of SDDL; `None` if the object has no ACL.
     pub sddl: Option<String>,
     /// The mode bits of the object.
     pub mode: u32,

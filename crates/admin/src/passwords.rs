@@ -104,7 +104,7 @@ impl PasswordRules {
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
         let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
-        // `unlike_last` also counts the new password, so one fewer hash of earlier passwords is stored.
+        // `unlike_last` counts the new password, too. So at most `unlike_last - 1` hashes of earlier passwords are stored.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
         let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
         password.until = self.until(&password, choice.profile);

@@ -146,7 +146,7 @@ pub(crate) fn remove_roles_on(ctx: &ChangeContext<'_>, path: &RolePath) -> Resul
     Ok(())
 }
 
-/// Every role on every path.
+/// Every role assignment on every path.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -354,7 +354,7 @@ fn edit<R>(
     })
 }
 
-/// The result for one token to upgrade.
+/// The result of [`mark_for_upgrade`] for one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// The authid of the token: `user@realm!name`.

@@ -496,7 +496,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
     Ok(())
 }
 
-/// Every user, by name.
+/// Every user, sorted by name.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -11,8 +11,8 @@ use enfilade_facts::tables::Blob;
 use enfilade_facts::vocabulary::{ProjectId, UserId};
 use enfilade_facts::{Read, View};
 
-/// The maximum number of attempts to delete all ways in. Each later attempt deletes what a session or token created during the previous attempt. An
-/// attempt takes milliseconds.
+/// The maximum number of attempts to delete all ways in (passwords, tokens and other records with which a client can log in). Each later attempt
+/// deletes what a session or token created during the previous attempt. An attempt takes milliseconds.
 const ATTEMPTS: usize = 16;
 
 /// Deletes the record of a way in (API token, application credential, EC2 key, trust or OAuth access token), with all records that were made with it.

@@ -21,7 +21,7 @@ pub struct Bundle {
     pub(crate) key: CertifiedKey,
 }
 
-/// The files of one certificate, as they were read.
+/// The contents of the files of one certificate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<'p> {
     /// The bundle file: the chain in PEM, and usually the private key.

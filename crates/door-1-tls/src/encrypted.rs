@@ -154,7 +154,7 @@ fn two_keys(key: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new([key, key.get(..8).unwrap_or_default()].concat())
 }
 
-/// The purpose of derived bytes: a key, or an initialization vector (RFC 7292 appendix B.3).
+/// The purposes of derived bytes (RFC 7292 appendix B.3): `KEY` for a key, and `IV` for an initialization vector.
 const KEY: u8 = 1;
 const IV: u8 = 2;
 

@@ -64,7 +64,7 @@ impl<'v> Kinds<'v> {
         kinds
     }
 
-    /// Returns the files of `self`. If `self` has no file for a kind of key, the file of `other` takes its place.
+    /// Returns the files of `self`. If `self` has no file for a kind of key, the result contains the file of `other` for this kind.
     fn or(self, other: Self) -> Self {
         Kinds {
             ecdsa: self.ecdsa.or(other.ecdsa),

@@ -33,7 +33,8 @@ pub(crate) fn entries(part: &[Entry], digest: u64) -> &[Entry] {
     rest.get(..count).unwrap_or_default()
 }
 
-/// Makes all parts of the index. `names` passes the digests of a file's names and path to its argument. `count` is the number of all names.
+/// Makes all parts of the index. `names` gets a file and a function, and calls this function with the digest of each name of the file and of its
+/// path. `count` is the number of all names.
 ///
 /// Each core groups the names of some of the files by parts, and then makes some of the parts.
 pub(crate) fn parts<T: Sync>(
@@ -111,7 +112,7 @@ pub(crate) fn chunks<T>(files: Vec<Arc<T>>) -> Vec<Chunk<T>> {
     std::iter::from_fn(next).collect()
 }
 
-/// How many cores to use for this number of names.
+/// How many cores to use for `count` names.
 fn cores(count: usize) -> usize {
     match count < SHARED_MIN {
         true => 1,
@@ -150,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// The files are as many as several cores would get, or few.
+        /// If `divided` is true, several cores share the work, as for many names. Otherwise, one core does the work, as for few names.
         #[test]
         fn each_part_has_exactly_its_entries_in_order(
             files in proptest::collection::vec(proptest::collection::vec(name(), 0..6), 0..300),

@@ -1,5 +1,5 @@
-//! The blocks of PEM files, and base64 (RFC 7468). The library for PEM would copy and decode all blocks of a file. At a start, the server needs only
-//! the first certificate of each file.
+//! The blocks of PEM files, and base64 (RFC 7468). The library for PEM would copy and decode all blocks of a file. With this module, the caller
+//! decodes only the blocks that it needs. At a start, the server needs only the first certificate of each file.
 
 use std::io::BufRead as _;
 

@@ -16,7 +16,7 @@ impl ResolvesServerCert for Only {
     }
 }
 
-/// A placeholder in the configuration of a policy, which has no certificate. [`Ready`] replaces the placeholder by [`Only`].
+/// The placeholder for the certificate in the configuration of a policy. [`Ready`] replaces the placeholder by [`Only`].
 #[derive(Debug)]
 pub(crate) struct Nothing;
 

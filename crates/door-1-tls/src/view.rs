@@ -150,8 +150,8 @@ pub struct Certificates {
     files: Arc<[Chunk]>,
     free: Vec<u32>,
     default: Option<Arc<CertificateFile>>,
-    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change, or if the first snapshot
-    /// had no files.
+    /// The policy that all files share. `None` if files have different policies, or if the first snapshot had no files. If a snapshot has `None`,
+    /// each snapshot after further changes also has `None`, even if all its files share a policy.
     only: Option<Arc<Policy>>,
     count: usize,
     names: usize,
@@ -253,8 +253,8 @@ impl Certificates {
         entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
     }
 
-    /// The policy of all files. `None` if files have different policies, or had different policies before an earlier change, or if the first snapshot
-    /// had no files.
+    /// The policy that all files share. `None` if files have different policies, or if the first snapshot had no files. If a snapshot has `None`,
+    /// each snapshot after further changes also has `None`, even if all its files share a policy.
     pub fn only_policy(&self) -> Option<&Arc<Policy>> {
         self.only.as_ref()
     }

@@ -204,8 +204,8 @@ impl AccountState {
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
-    /// The last second in which the account is valid: the user is active, and the user, the token and the application credentials that created the
-    /// token have not expired.
+    /// The last second in which the user is active, and in which the user, the token and the application credentials that created the token have not
+    /// expired.
     pub(crate) fn last_second(&self) -> i64 {
         let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
         [self.user.expires, self.activity.inactive_from]

@@ -30,13 +30,14 @@ struct Key {
 /// The keys of a repository, the primary key first, because the primary key signed most tokens.
 pub struct KeyRing {
     keys: Vec<Key>,
-    /// The ring with the keys of receipts. `None` if this ring itself contains the keys of receipts.
+    /// The ring with the keys of receipts. A receipt proves some methods of a login (`login.rs`). `None` if this ring itself contains the keys of
+    /// receipts.
     receipts: Option<Box<KeyRing>>,
     /// The keys of assertions, in the order of `keys`, from which they are derived. Empty in the ring of receipts.
     assertions: Vec<AssertionKey>,
 }
 
-/// The keys cannot be used.
+/// Why the keys cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
     /// There is no key.

@@ -27,7 +27,7 @@ pub(crate) fn is_still_valid(
     Ok(look.by.is_none() && look.over.is_none() && look.others == Some(rests_on))
 }
 
-/// The account and the session of a claim at this revision. The caller checks the times of the claim.
+/// The account and the session of a claim at the revision of the view. The caller checks the times of the claim.
 pub(crate) fn judge_claim(
     view: &View<'_>,
     now: Clocks,

@@ -19,7 +19,7 @@ use enfilade_facts::{Clocks, Held};
 pub struct Login {
     authid: Authid,
     user: UserId,
-    /// The password, API token or session.
+    /// The verdict on the password, API token or session; `None` if the login has only a passcode.
     first: Option<Held<Granted>>,
     passcode: Option<Passcode>,
     receipt: Option<Receipt>,

@@ -1,8 +1,8 @@
 //! The memo of this door remembers:
 //!
-//! - The verdict on a credential. The revision is not a part of the key. The door compares the revision when it finds a verdict. So a later verdict
-//!   on the same credential replaces the earlier one, and commits do not fill the memo.
-//! - That a secret matches a hash. The key depends on the secret and on the hash, so the same secret with another hash has another entry.
+//! - The verdict on a credential. The memo key does not depend on the revision of the facts. The door compares the revision when it finds a verdict.
+//!   So a later verdict on the same credential replaces the earlier one, and commits do not fill the memo.
+//! - That a secret matches a hash. The memo key depends on the secret and on the hash, so the same secret with another hash has another entry.
 //!
 //! Only successes are remembered, so requests with wrong credentials do not push other entries out of the memo.
 

@@ -149,8 +149,9 @@ fn judge_anew(
     })?
 }
 
-/// Renews the verdict on a session for this revision. The condition: since the verdict was made, only revocations were committed, and no revocation
-/// ends the session. So after many revocations, a session that is not revoked needs only a few lookups in the index.
+/// Renews the verdict on a session for the revision of the view, if only revocations were committed since the verdict was made, and no revocation
+/// ends the session. Returns `None` in all other cases: the session must be judged anew. Because verdicts are renewed, a session that is not revoked
+/// needs only a few lookups in the index after many revocations.
 fn renew(
     view: &View<'_>,
     now: Clocks,

@@ -16,7 +16,7 @@ use enfilade_facts::tables::{BlobId, SealedSecret, SecondFactor, SecretDigest};
 use enfilade_facts::vocabulary::{Authid, UserId};
 use std::borrow::Cow;
 
-/// The length of a sealed secret: nonce, secret and tag.
+/// The length of a sealed secret, in bytes: nonce, secret and tag.
 const DECOY_BYTES: usize = 12 + SECOND_FACTOR_SECRET_BYTES + 16;
 
 /// A passcode that is right and was not used before. The passcode counts only after its use was committed.
@@ -193,14 +193,14 @@ pub struct PasskeyAsk {
     pub challenge: [u8; 32],
     /// The origin of the page.
     pub origin: String,
-    /// The challenge was computed from a receipt. This is the time at which the receipt expires, in seconds since the epoch.
+    /// When the receipt from which the challenge was computed expires, in seconds since the epoch.
     pub until: i64,
 }
 
 /// Checks the answer of an authenticator. The result counts as a passcode of the user's second factor.
 ///
 /// # Errors
-/// When there is no such user, the user is disabled or expired, the passkey is not a passkey of the user, or the answer is wrong or was used.
+/// When there is no such user, the user is disabled, expired or locked, the passkey is not a passkey of the user, or the answer is wrong or was used.
 pub fn check_passkey(
     view: &enfilade_facts::View<'_>,
     now: Clocks,

@@ -40,7 +40,7 @@ enum KeyForm {
 /// The bits of the flags of an authenticator.
 const USER_PRESENT: u8 = 0x01;
 const HAS_CREDENTIAL: u8 = 0x40;
-/// The total length of three fields: the digest of the host, the flags, and the counter.
+/// The total length of the first three fields of `authenticatorData`, in bytes: the digest of the host, the flags, and the counter.
 const HEAD: usize = 37;
 
 /// The page to which the answer of an authenticator must belong.

@@ -76,7 +76,8 @@ impl Principal {
     }
 }
 
-/// If the contents of two principals are equal, ACLs give the same result for both principals.
+/// The data of a principal that ACL entries and mode bits are compared with: the SIDs, the uid and the gids. ACLs give the same result for principals
+/// with equal data.
 type Content = (Vec<Sid>, Option<u32>, Vec<u32>);
 
 /// Assigns [`SetId`]s. A user and the user's tokens share one id. Two users have different ids, because each user has a different SID.

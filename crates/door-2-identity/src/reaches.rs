@@ -43,9 +43,9 @@ pub fn who_would(
     Ok(Principal { reach, ..principal })
 }
 
-/// If no login as `authid` can succeed, returns the refusal that such a login gets: for a user the refusal of [`check_login`], for a token the
-/// refusal of [`crate::check_secret`]. If `with_password` is set and the user needs further methods in addition to the password, the result is
-/// [`Refusal::MoreMethods`], even if the user has another way to log in.
+/// If no login as `authid` can succeed, returns the refusal of such a login. For a user, this is the refusal of [`check_login`], and for a token, the
+/// refusal of [`crate::check_secret`]. If a login can succeed, returns `None`. If `with_password` is set and the user needs further methods in
+/// addition to the password, the result is [`Refusal::MoreMethods`], even if the user has another way to log in.
 ///
 /// # Errors
 /// The refusals of [`who_would`], if the user or token is not valid at all.

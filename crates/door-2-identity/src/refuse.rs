@@ -17,7 +17,7 @@ pub enum Refusal {
         "the user made too many requests in this minute. These requests count together: redirects with a one-time code, sign-ins to the console, and changes of the second factor or of passkeys"
     )]
     TooManySignIns {
-        /// How long the browser has to wait.
+        /// How long the browser has to wait, in seconds.
         seconds: u64,
     },
     /// The cookie or the one-time code of a browser is not valid.
@@ -35,7 +35,7 @@ pub enum Refusal {
     LinkTooOften {
         /// The API token of the link.
         link: Authid,
-        /// How long the guest has to wait.
+        /// How long the guest has to wait, in seconds.
         seconds: u64,
     },
     /// No use of the link is left.
@@ -122,7 +122,7 @@ pub enum Refusal {
     TokenRevoked {
         /// The user or token of the session.
         authid: Authid,
-        /// The revocation.
+        /// What was revoked, in words, for example that all sessions of the user were ended.
         by: &'static str,
     },
     /// No session can be issued, because the clock is behind. The new session would expire so early that the marks of sessions with this expiry time

@@ -24,7 +24,8 @@ pub struct Revocations {
     top: Option<Vec<Arc<Shelf>>>,
     most: u64,
     count: u64,
-    /// The latest second of issue that any mark covers. This includes marks that are already deleted.
+    /// The latest second of issue that any mark covers, with and without timeless marks ([`LastMarks`]). This includes marks that are already
+    /// deleted.
     last: LastMarks,
     horizon: Horizon,
     /// Marks of tokens that expire in this second or earlier may have been purged.
@@ -174,9 +175,10 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
-/// A mark covers the sessions that were issued up to the second that this function returns. A mark of a token, chain, trust, consumer or access token
-/// covers all sessions. The chain of an EC2 key is an exception, because sessions that are issued for a new secret of the key have the same chain. A
-/// mark on this chain covers only sessions that were issued up to the second `before`.
+/// The last second of issue that a mark covers: the mark ends the session if the session was issued in this second or earlier. `before` is the second
+/// that is stored with the mark. A mark of a token, chain, trust, consumer or access token covers all seconds, also after `before`. The chain of an
+/// EC2 key is an exception, because sessions that are issued for a new secret of the key have the same chain. A mark on this chain covers only the
+/// seconds up to `before`.
 fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }

@@ -221,7 +221,7 @@ impl Session {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
     }
 
-    /// The last second in which the trust or the OAuth access token of the session is valid.
+    /// The last second in which the trust or the OAuth access token of the session is valid; `i64::MAX` if the session has neither.
     pub(crate) fn lent_until(&self) -> i64 {
         let by_trust = self.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.last_second);
         self.access.as_ref().map_or(by_trust, |access| by_trust.min(access.expires - 1))

@@ -21,7 +21,7 @@ pub struct SignatureAsk {
     pub signing: Signing,
     /// The kind of the signed data: a request with its time, or a request to an object store.
     pub signed: Signed,
-    /// The possible forms of the signed text, as the service built them. One of these texts must match.
+    /// The possible forms of the signed text, as the service built them. The signature must match one of these texts.
     pub texts: Vec<Vec<u8>>,
     /// The signature.
     pub signature: Vec<u8>,

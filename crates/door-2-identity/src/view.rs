@@ -46,8 +46,8 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Called for each record that the session depends on. If a mark on this record covers the time at which the session was issued, the session has
-    /// ended (`facts::tables::Ends`).
+    /// Called for each record that the session depends on. `mark` is the mark on this record. If the mark covers the time at which the session was
+    /// issued, the function stores that the mark ends the session (`facts::tables::Ends`).
     pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
         if let Some((issued_at, revocations)) = self.session
             && self.over.get().is_none()

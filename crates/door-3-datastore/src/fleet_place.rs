@@ -76,7 +76,7 @@ pub enum FleetPlace {
 }
 
 impl FleetPlace {
-    /// The member that serves a datastore with this home; `None` if this machine serves the datastore.
+    /// The member that serves a datastore; `None` if this machine serves the datastore. `home` is the home of the datastore, if it has one.
     pub fn elsewhere<'h>(&self, home: Option<&'h HomeMembers>) -> Option<Cow<'h, str>> {
         let FleetPlace::Member { name, others_at } = self else { return None };
         match home.map(HomeMembers::serves) {

@@ -45,8 +45,9 @@ pub fn open(
     Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
-/// If `datastore.cfg` or a section of it is broken, the last valid records stay valid until the stale limit. After the stale limit, or if there never
-/// was a valid record, every operation is refused, because the intended content is unknown.
+/// Refuses the operation if `datastore.cfg` or the section of the datastore is broken, and the last valid records are no longer used. They are used
+/// until the stale limit. After the stale limit, or if there never was a valid record, every operation is refused, because the intended content is
+/// unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
         false => Ok(()),

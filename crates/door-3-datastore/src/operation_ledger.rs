@@ -4,8 +4,8 @@
 //! the reader of the ledger finds every operation that did not see the change (`docs/freshness.md`, rule 5).
 //!
 //! Each process counts in its own memory-mapped file, which other processes can read. The kernel releases the lock of the file when the process ends,
-//! even if the process was killed. When an operation begins, it adds itself to the count; this fails if no place is left. When the operation ends, it
-//! subtracts itself from the count.
+//! even if the process was killed. When an operation begins, it adds itself to the count of its datastore; this fails if the datastore has no place
+//! in the file yet and no place is left. When the operation ends, it subtracts itself from the count.
 //!
 //! ```text
 //! word 0        magic and version; written last when the ledger is created
@@ -89,7 +89,7 @@ impl Layout {
     }
 }
 
-/// The number of words of a ledger for this many datastores and threads.
+/// The number of words of a ledger for `stores` datastores and `threads` threads.
 pub fn ledger_words(stores: usize, threads: usize) -> usize {
     Layout { places: stores, shards: shards(threads) }.words_for()
 }
@@ -148,8 +148,8 @@ pub struct Ledger {
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// The place where operations on a datastore are counted. After the first operation, the place is stored with the datastore, so that the place is
-/// looked up only once.
+/// The number of the place where the operations on a datastore are counted, plus one; 0 before the first operation. The number is stored with the
+/// datastore, so that the place is looked up only once.
 #[derive(Default)]
 pub struct LedgerSlot(AtomicU32);
 

@@ -7,8 +7,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Clocks, MirrorHealth};
 use std::sync::Arc;
 
-/// Proof that the datastore exists and is open for this kind of operation, at one revision. Only [`crate::open`] creates it. The passage keeps the
-/// permit together with the guard of the ledger.
+/// Proof that the datastore exists and is open for one kind of operation, at one revision. Only [`crate::open`] creates it. The passage (the crate
+/// that calls the doors) keeps the permit together with the guard that counts the operation in the ledger.
 #[derive(Clone, Debug)]
 pub struct DatastorePermit {
     pub(crate) known: Arc<Known>,

@@ -40,8 +40,8 @@ impl Known {
         self.mount_point.as_deref()
     }
 
-    /// The member of the fleet that serves the datastore, if this member is another machine. On a machine without a fleet, this function reads
-    /// nothing.
+    /// The member of the fleet that serves the datastore, if this member is another machine. On a machine without a fleet, this function does not
+    /// read the home of the datastore.
     pub(crate) fn elsewhere(&self, place: &FleetPlace) -> Option<Cow<'_, str>> {
         match place {
             FleetPlace::Alone => None,

@@ -69,7 +69,7 @@ pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let (owner, sid) = match dialect {
         AclDialect::Ntacl => (Some(Sid::ADMINISTRATORS), Sid::AUTHENTICATED),
-        // `ADMINISTRATORS` has no uid, so the ACL contains no owner.
+        // An nfs4 ACL can refer only to an owner with a uid. `ADMINISTRATORS` has no uid, so the descriptor contains no owner.
         AclDialect::Nfs4 => (None, Sid::EVERYONE),
     };
     let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid };

@@ -111,8 +111,8 @@ pub struct ApplicationUse {
     pub datastore: Option<DatastoreName>,
 }
 
-/// Decides like [`use_application`] whether a principal may use an application, but needs no credential of the principal. If everybody may make the
-/// request, the kinds of credentials do not matter. The result is not a permit.
+/// Decides like [`use_application`] whether a principal may use an application, but needs no credential of the principal. `kinds` are the kinds of
+/// the principal's credentials; they do not matter if everybody may make the request. The result is not a permit.
 ///
 /// # Errors
 /// As [`use_application`].

@@ -34,7 +34,8 @@ pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bo
     descriptor.owner.is_some_and(|owner| matches(&owner, principal))
 }
 
-/// An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS that applies to the object.
+/// The rights that a principal has without an entry. An owner may always read and change the ACL, unless the ACL has an entry for OWNER RIGHTS that
+/// applies to the object. All other principals have no such right.
 pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     let replaces = |ace: &Ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY);
     match owns && !entries.iter().any(replaces) {

@@ -46,8 +46,10 @@ pub fn judge(
 }
 
 /// Every right that a request would be granted on a target, for reviews of many targets. The mask contains a right if and only if
-/// [`would`](fn@crate::would) grants a request for only this right. `parent` is the directory of the target. If `parent` is `None`, DELETE_CHILD on
-/// the directory does not count. This function does not check whether the directories above the target can be traversed. The mask is not a permit.
+/// [`would`](fn@crate::would) grants a request for only this right. Exception: a principal that may not traverse a directory (if the datastore checks
+/// this), or that has no uid (in the nfs4 dialect), cannot add entries to the directory. So the mask does not contain the rights to add entries.
+/// `parent` is the directory of the target. If `parent` is `None`, DELETE_CHILD on the directory does not count. This function does not check whether
+/// the directories above the target can be traversed. The mask is not a permit.
 ///
 /// # Errors
 /// As for [`judge`].

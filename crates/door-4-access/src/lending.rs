@@ -57,7 +57,8 @@ enum Loan {
     /// A credential that may not create other credentials: an EC2 key, an OAuth access token, an API token with roles of its own, or any other
     /// application credential or trust.
     Plain,
-    /// A link, or an application credential that permits only certain requests to other services.
+    /// A link; an application credential that permits only certain requests to other services; or an application credential that reaches nothing now,
+    /// for example because its project is disabled.
     ForRequests,
 }
 

@@ -33,7 +33,7 @@ pub struct Method {
 
 /// Every method that can be permitted (RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842, draft-ietf-httpbis-safe-method-w-body). A method that is
 /// not in the list is refused, because its effect is not known. CONNECT and TRACE are not in the list: CONNECT has no path, and TRACE returns the
-/// credentials of the request.
+/// credentials of the request. Columns: the name, the class for the path of the request, and the class for the path in the header `Destination`.
 const METHODS: [(&str, MethodClass, Option<MethodClass>); 22] = [
     ("GET", MethodClass::Read, None),
     ("HEAD", MethodClass::Read, None),

@@ -6,7 +6,7 @@ use crate::security_descriptor::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::limits::{ACE_COUNT_MAX, ACL_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 
-/// An ACL that cannot be read or is malformed, or that cannot be written.
+/// The reason why an ACL cannot be read, is malformed, or cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAcl(String);
@@ -26,7 +26,7 @@ const DACL_PRESENT: u16 = 0x0004;
 const DACL_PROTECTED: u16 = 0x1000;
 const REFERENT: u32 = 0x0002_0000;
 const HEADER_BYTES: usize = 20;
-/// Where the description of version 4 begins: after the header, a pointer, the kind of the hash, and the hash.
+/// The offset in bytes at which the description begins in a blob of version 4: after the header, a pointer, the kind of the hash, and the hash.
 const DESCRIPTION: usize = 8 + 4 + 2 + 64;
 
 impl SecurityDescriptor {
@@ -150,7 +150,7 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         entries.extend(read_ace(entry)?);
         at += size;
     }
-    // The bytes after the last counted entry could be a further entry that denies a right. So such a list is refused.
+    // Bytes after the last counted entry could be a further entry that denies a right. So a list with such bytes is refused.
     if at != bytes {
         return bad("the list of entries has further bytes after its last entry");
     }
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn what_decides_nothing_is_no_damage() {
-        // An alarm entry is read as an audit entry. A mandatory label belongs to the system's list.
+        // An alarm entry is read as an audit entry. A mandatory label belongs to the system list (SACL), so it is left out.
         let kinds = |read: Result<SecurityDescriptor, BadAcl>| {
             read.unwrap().dacl.unwrap().iter().map(|ace| ace.kind).collect::<Vec<_>>()
         };

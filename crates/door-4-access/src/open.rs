@@ -53,8 +53,8 @@ pub fn would(
     AccessCheck { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
-/// For a path that leads to no object, does the same work as for a hidden object. So a client cannot tell from the time of a refusal whether the
-/// object exists. `near` is any object that exists; the rights on `near` do not matter.
+/// For a path that leads to no object, does the same work as for a hidden object. So a client cannot tell from the time of a refusal whether there is
+/// an object at the path. `near` is any object that exists; the rights on `near` do not matter.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
     now: Clocks,

@@ -370,7 +370,8 @@ pub static POLICY: &[Rule] = &[
     people("create_consumer", ADMIN),
     people("update_consumer", ADMIN),
     people("delete_consumer", ADMIN),
-    // In the next four calls, Keystone refuses every delegated credential. This includes the two calls that only read.
+    // In the next four calls, Keystone refuses every delegated credential, even in the two calls that only read. So all four calls count as changes
+    // of accounts.
     people("authorize_request_token", ADMIN),
     people("list_access_tokens", ADMIN),
     people("get_access_token", ADMIN),
@@ -389,7 +390,8 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// The alternative that permits a session to make the call; `None` if no alternative does.
+    /// The alternative that permits a session to make the call. `None` if no alternative permits the call, or if the limits of a lent credential
+    /// forbid it.
     pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
         if !self.scopes.have(&session.claim.scope) {
             return None;

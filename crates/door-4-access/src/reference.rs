@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
 /// The roles on a path, by the rules of `acl.cfg`. The search goes from the leaf upwards: the first node with roles for the user or for a group of
-/// the user decides. If a node has roles for the user itself, the roles of groups on this node do not count. In `acl.cfg` the user is `alice@local`
-/// and the group `@staff`.
+/// the user decides. If a node has roles for the user itself, the roles of groups on this node do not count. Of the names in `acl.cfg`, this function
+/// knows only those of the tests: the user `alice@local` and the group `@staff`.
 pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
     of_kind(
         rows,

@@ -19,7 +19,7 @@ pub(crate) struct RoleCheck<'c> {
 /// The node with the deciding role assignments of a path. Every object below that node has the same roles, unless a deeper node on its path has a
 /// role assignment. So the roles are resolved once for all these objects, and the result is remembered.
 pub(crate) struct EffectiveNode<'p> {
-    /// The last node with a role assignment, or the node of the datastore or application.
+    /// The last node with a role assignment, or the node of the datastore or application. For a guest of a link, the path itself.
     pub(crate) node: &'p str,
     /// Whether there is a role assignment strictly below the path.
     pub(crate) goes_on_below: bool,

@@ -421,7 +421,7 @@ pub(crate) fn admitted_below(
     }
     let mut nodes = Vec::new();
     view.assignments_below(path, |key, _| nodes.push(key))?;
-    // In this order, a node comes before the nodes below the node.
+    // The assignments are in the order of their nodes. In this order, a node comes before the nodes below the node.
     for key in nodes {
         let node = key.path.as_str();
         let is_reached = RolePath::nodes_to(node).any(|above| admitted.contains(above));

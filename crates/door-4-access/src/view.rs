@@ -21,8 +21,8 @@ impl View<'_> {
         self.0.at()
     }
 
-    /// Whether the stored records of `acl.cfg` may be used. A server must have checked the edited files recently. If `acl.cfg` cannot be read, its
-    /// records may be used only until the stale limit.
+    /// Whether the stored records of `acl.cfg` may be used. They may be used only if a server has checked the edited files recently. If `acl.cfg`
+    /// cannot be read, they may be used only until the stale limit.
     pub(crate) fn knows_acl_cfg(&self, now: Clocks) -> Result<bool, SourceError> {
         if !now.mirror.is_current() {
             return Ok(false);

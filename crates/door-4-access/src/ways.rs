@@ -63,7 +63,8 @@ pub fn ways(
     }
 }
 
-/// The check of a datastore. `None` if the datastore checks the traverse right, because then there are no ways in the datastore.
+/// The check of the principal's rights in a datastore, with which the ways are computed. `None` if the datastore checks the traverse right, because
+/// then there are no ways in the datastore.
 fn check<'c>(
     view: &'c enfilade_facts::View<'c>,
     now: Clocks,

@@ -45,8 +45,8 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
     StoredAcl::Absent
 }
 
-/// Reads the NTACL of the entry `name` in a directory, without opening the entry; `None` if the entry has no NTACL. Fails if the NTACL is longer than
-/// `room`.
+/// Reads the NTACL of the entry `name` in a directory, without opening the entry; `None` if the entry has no NTACL. `room` is the buffer for the
+/// NTACL. Fails if the NTACL does not fit into `room`.
 pub(crate) fn stored_by_name(
     directory: BorrowedFd<'_>,
     name: &str,

@@ -85,7 +85,8 @@ pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> 
     let place = {
         let _turn = node.turn().take();
         let place = store_beside(node, acl, properties)?;
-        // An upload of another process may just have replaced the file by a new file. The new file then has a copy of the old ACL.
+        // An upload of another process may just have replaced the file by a new file. The new file then has a copy of the old ACL, and not the ACL
+        // that was written here.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
         }
@@ -136,8 +137,8 @@ fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPl
 }
 
 /// Writes an ACL to an attribute. File systems limit the total size of all attributes of a file (ext4: 4 KiB). A user who may write dead properties
-/// could use up that space. So if the ACL does not fit, the properties are removed, unless the caller keeps them. If the ACL still does not fit, the
-/// properties are written again.
+/// could use up that space. So if the ACL does not fit, the properties are removed, unless the caller passes [`Properties::Stay`]. If the ACL still
+/// does not fit, the properties are written again.
 fn set_acl_attribute(node: &Node, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     let file = node.fd();
     match capable::set_acl_attribute(node, name, acl) {

@@ -6,11 +6,11 @@ use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::{self, Errno};
 
 /// The size of the first buffer for a value. A usual ACL fits into this buffer, so one system call reads the ACL. The buffer is not larger, because
-/// the kernel clears a buffer of this size at each call.
+/// at each call the kernel clears a buffer of the same size.
 pub(crate) const USUAL_BYTES: usize = 1024;
 
-/// An extended attribute; `None` if the file does not have the attribute or the file system has no attributes; [`Errno::RANGE`] if the attribute is
-/// longer than `bytes_max`.
+/// The value of an extended attribute; `None` if the file does not have the attribute or the file system has no attributes; [`Errno::RANGE`] if the
+/// attribute is longer than `bytes_max`.
 pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
     let read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));

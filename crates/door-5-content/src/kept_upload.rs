@@ -118,7 +118,7 @@ impl Upload {
 }
 
 impl Root {
-    /// Begins an upload in pieces. `seconds` is the time since the epoch.
+    /// Begins an upload in pieces. `seconds` is the present time, in seconds since the epoch.
     ///
     /// # Refuses
     /// [`Refusal::Io`] and [`Refusal::NoSpace`] when the directory of unfinished uploads cannot be written.
@@ -150,8 +150,8 @@ impl Root {
         Ok(KeptUpload { record, place, data, received })
     }
 
-    /// At most `most` unfinished uploads of a user, in the order from the newest to the oldest. If the user has more than `most`, the result contains
-    /// the uploads that the file system listed first.
+    /// At most `most` unfinished uploads of a user, in the order from the newest to the oldest. If the user has more than `most` unfinished uploads,
+    /// the result contains the uploads that the file system listed first.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory of unfinished uploads cannot be read.
@@ -159,7 +159,8 @@ impl Root {
         Ok(items::ids((self, UPLOADS), Some(user), most)?.0)
     }
 
-    /// Removes the unfinished uploads that began before `before`. Works like [`Root::expire_trash`], which removes items of the trash.
+    /// Removes the unfinished uploads that began before `before` (seconds since the epoch). Works like [`Root::expire_trash`], which removes items of
+    /// the trash.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory of unfinished uploads cannot be read.

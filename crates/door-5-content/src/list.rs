@@ -225,7 +225,7 @@ impl Listing {
     }
 
     /// The present metadata of the entry, and its ACL. Both are read from one descriptor. `None` if the name no longer leads to a file or directory
-    /// that can be served.
+    /// that can be served, or if the entry cannot be opened.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.

@@ -161,7 +161,7 @@ pub struct Locks<'s> {
 }
 
 impl<'s> Locks<'s> {
-    /// The locks that exist at this time.
+    /// The locks that exist at the time `unix_seconds`.
     pub fn new(store: &'s dyn LockStore, unix_seconds: i64, limits: Limits) -> Self {
         Locks { store, now: unix_seconds, limits }
     }

@@ -160,7 +160,7 @@ impl Node {
         self.meta.kind
     }
 
-    /// The metadata of the object at the time when it was opened.
+    /// The metadata of the object at the time when the node was opened, or when [`Node::again`] read it.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -269,7 +269,7 @@ impl Node {
         }
     }
 
-    /// Whether an entry of this directory still is `target`.
+    /// Checks that the entry `name` of this directory still is `target`.
     pub(crate) fn still_is(&self, name: &str, target: &Node) -> Result<(), Refusal> {
         match self.entry(name)? {
             Some(object) if object == target.object() => Ok(()),

@@ -32,7 +32,7 @@ impl Rank {
     }
 }
 
-/// A place that borrows its text.
+/// The fields of a [`Rank`], with borrowed texts.
 type Borrowed<'r> = (bool, &'r str, &'r str);
 
 fn borrowed(rank: &Rank) -> Borrowed<'_> {
@@ -49,7 +49,7 @@ fn fold(name: &str, folded: &mut String) {
     }
 }
 
-/// Collects the first names of a directory in this order. The used memory does not grow with the size of the directory.
+/// Collects the first names of a directory in the order of [`Rank`]. The used memory does not grow with the size of the directory.
 pub(crate) struct FirstNames<'r> {
     at_most: usize,
     after: Option<&'r Rank>,
@@ -86,7 +86,7 @@ impl<'r> FirstNames<'r> {
         }
     }
 
-    /// Keeps only the first names, and discards the others.
+    /// Keeps only the first `at_most` names, and discards the others.
     fn cut(&mut self) {
         if self.kept.len() > self.at_most {
             self.kept.select_nth_unstable_by(self.at_most - 1, |(one, ..), (other, ..)| one.cmp(other));

@@ -1,7 +1,7 @@
 //! Counts how much of a datastore's quota is used. A tree walk counts the bytes once, and each change by this process updates the count.
 //!
 //! Changes by other processes are counted only by the next tree walk. If several servers serve the datastore, each server compares only its own count
-//! with the quota. So a datastore can exceed its quota by at most the bytes that these servers write between two tree walks.
+//! with the quota. So a datastore can exceed its quota by at most the bytes that other processes and servers write between two tree walks.
 
 use crate::patience::Blocking;
 use crate::refuse::Refusal;
@@ -19,7 +19,8 @@ pub struct Fill(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// The bytes of complete files; `None` before the first tree walk. [`Fill::used`] holds the lock during its tree walk.
+    /// The counted bytes of the content. `None` before the first tree walk, and after the count was discarded. [`Fill::used`] holds the lock during
+    /// its tree walk.
     done: Mutex<Option<u64>>,
     /// The bytes reserved for running uploads.
     promised: AtomicU64,

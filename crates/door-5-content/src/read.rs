@@ -19,7 +19,7 @@ pub struct Reader {
     reads_properties: bool,
 }
 
-/// Begins to read a file.
+/// Makes a [`Reader`] for a file. No bytes are read yet.
 ///
 /// # Refuses
 /// [`Refusal::WrongKind`] for a directory.
@@ -60,7 +60,7 @@ impl Reader {
         self.node.meta()
     }
 
-    /// Appends bytes from `offset` on, until `buffer` has reached its capacity, or the file ends.
+    /// Appends the bytes of the file from `offset` on to `buffer`, until `buffer` has reached its capacity, or the file ends.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the file cannot be read.

@@ -391,7 +391,7 @@ pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<
 }
 
 impl Upload {
-    /// Copies the dead properties of the file that `reader` reads to the upload, if the caller may read them.
+    /// Copies the dead properties of the file of `reader` to the upload, if the caller may read them.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the properties cannot be read or written.

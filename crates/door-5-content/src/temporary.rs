@@ -128,8 +128,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// Replaces the empty file by the file that has this name in another directory. The other file gets the reserved name. The caller must hold the
-    /// mutex for name changes.
+    /// Replaces the file of this value by the file that has the name `name` in another directory. The other file gets the reserved name. The caller
+    /// must hold the mutex for name changes.
     pub(crate) fn take_in(&self, directory: &Node, name: &str) -> io::Result<()> {
         io::retry_on_intr(|| renameat(directory.fd(), name, self.directory.fd(), &*self.name))
     }

@@ -106,7 +106,8 @@ impl ThrownAway {
     }
 }
 
-/// Moves `target` into the trash of the user. `seconds` is the time since the epoch. `judge` is the caller's last check, right before the rename.
+/// Moves `target` into the trash of the user. `seconds` is the present time, in seconds since the epoch. `judge` is the caller's last check, right
+/// before the rename.
 ///
 /// # Refuses
 /// [`Refusal::NotCovered`] if the permit does not grant DELETE, [`Refusal::ChangedMeanwhile`] when the name no longer leads to `target`,
@@ -178,9 +179,9 @@ pub(crate) fn take_out<E: From<Refusal>>(
 }
 
 impl Root {
-    /// The items of a user, or of all users. At most `most` items are returned, in the order from the newest to the oldest; the second returned value
-    /// says whether there are more items. If there are more items, the returned items are those that the file system listed first, and not the newest
-    /// items. Some items may have no object, because they were restored or removed meanwhile.
+    /// The ids of the items of a user, or of all users. At most `most` ids are returned, in the order from the newest to the oldest; the second
+    /// returned value says whether there are more items. If there are more items, the returned ids are those that the file system listed first, and
+    /// not the newest ids. Some items may have no object, because they were restored or removed meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the trash cannot be read.

@@ -22,7 +22,7 @@ pub(crate) struct TreeState {
     pub(crate) syncs: DirectorySyncs,
     /// Paths that led to a file or directory at the last check.
     pub(crate) known: KnownPaths,
-    /// The id of the file system, if its time stamps are reliable: the file system is local, and is not a FUSE file system.
+    /// The id of the file system, if it is one of the file systems with reliable time stamps (`file_systems.rs`).
     pub(crate) stamping: Option<u64>,
     /// The unique id of the mount. The kernel never uses this id again. `None` before Linux 6.8.
     pub(crate) mount: Option<u64>,

@@ -126,7 +126,8 @@ pub struct TreeWalk<'b, P, C> {
 }
 
 impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
-    /// A new tree walk, which has not entered any directory. The caller must call [`TreeWalk::enter`] next.
+    /// A new tree walk, which has not entered any directory. The caller must enter a directory next ([`TreeWalk::enter`],
+    /// [`TreeWalk::enter_as_operator`]).
     pub fn begin(budget: &'b TreeBudget<'b>) -> Self {
         TreeWalk { levels: Vec::new(), budget }
     }

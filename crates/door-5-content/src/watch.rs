@@ -27,7 +27,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The number of slots: a power of two.
 const KEPT: usize = 1 << 16;
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Events identify an object by its handle (linux/fanotify.h).
+/// With this flag, each event identifies its object by a handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
 const OVERFLOW: u64 = 0x4000;
 const IS_FID: u8 = 1;
@@ -42,7 +42,7 @@ pub struct Watch {
     reports: Reports,
     /// `/proc/self/mountinfo`, which reports when something is mounted or unmounted.
     mounts: Option<File>,
-    /// The lock is held while events are noted.
+    /// The mounts for which reports were requested. The lock is also held while events are noted.
     followed: Mutex<Followed>,
     /// The number of the last event.
     last_event: AtomicU64,
@@ -161,7 +161,7 @@ impl Watch {
         self.last_event.load(Ordering::Acquire)
     }
 
-    /// Whether no change of an object was reported after the event with this number.
+    /// Whether no change of an object was reported after the event with the number `since`.
     pub(crate) fn is_quiet(&self, inode: u64, since: u64) -> bool {
         self.last_of(inode) <= since
     }

@@ -259,8 +259,8 @@ impl Client {
         Ok(())
     }
 
-    /// The kind of challenge for the next attempt. Without a failure, this is the kind of the last successful attempt. After each failure, the next
-    /// kind in the list is used.
+    /// The kind of challenge for the next attempt. Without a failure, this is the kind of the last successful attempt; if there is none, the first
+    /// kind in the list. After each failure, the next kind in the list is used.
     fn kind(&self, failures: usize) -> Challenge {
         let worked = Record::read(&self.data).challenge;
         let first = self.challenges.iter().position(|kind| Some(*kind) == worked).unwrap_or(0);

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The interval at which the records of last logins and locks are adapted to the configuration. In the same step, if users can become inactive, each
 /// user without such a record gets one.
 const EVERY: Duration = Duration::from_secs(3_600);
-/// The size of the queue of users who logged in.
+/// The maximum number of logins that wait in the queue to be recorded.
 const QUEUE: usize = 1_024;
 
 /// The state that is needed to lock users and to record logins: the facts, and the rules for passwords.
@@ -27,8 +27,8 @@ struct Activities {
     rules: PasswordRules,
 }
 
-/// Starts the thread that records logins. Returns the `Accounts` of the house. This object counts failed logins, and reports successful logins to the
-/// thread.
+/// Starts the thread that records logins. Returns the [`Accounts`] with which the server counts failed logins, and with which it reports successful
+/// logins to the thread.
 pub(crate) fn follow(home: &Home) -> anyhow::Result<Accounts> {
     let activities = Activities {
         source: Arc::clone(&home.facts.source),

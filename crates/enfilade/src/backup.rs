@@ -153,8 +153,8 @@ pub(crate) fn missing<'e>(
     followed.into_iter().filter(is_missing).collect()
 }
 
-/// Refuses a backup without the configuration file, if this installation ever had one. Also refuses a backup without a followed file from which the
-/// store has records. After a restore of such a backup, the content of the missing file would be lost.
+/// Refuses a backup without the configuration file, if this installation ever had one. Also refuses a backup without an edited file from which the
+/// store has records ([`followed`]). After a restore of such a backup, the content of the missing file would be lost.
 fn refuse_missing(installation: &Installation, lmdb: &Lmdb, items: &[Item]) -> anyhow::Result<()> {
     let files = file_set(&installation.data, &installation.config);
     let entries = items.iter().map(|item| &item.entry);

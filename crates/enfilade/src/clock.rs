@@ -148,7 +148,7 @@ mod tests {
         // The offsets are now as if the wall clock had been set one hour ahead, and the machine had slept for one hour.
         ahead.unix.fetch_sub(3_600_000, Ordering::Relaxed);
         ahead.tick.fetch_sub(3_600_000, Ordering::Relaxed);
-        // On a busy machine, this thread can pause for longer than [`LOOK_AGAIN`]. So the next measurement is far away.
+        // On a busy machine, this thread can pause for longer than [`LOOK_AGAIN`]. So the test postpones the next measurement by one hour.
         ahead.looked.fetch_add(3_600_000, Ordering::Relaxed);
         assert!(late().0 > 3_000_000);
         ahead.looked.fetch_sub(3_600_000 + LOOK_AGAIN, Ordering::Relaxed);

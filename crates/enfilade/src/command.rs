@@ -61,7 +61,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let subjects = subject.as_ref().map_or(Subject::value_variants(), std::slice::from_ref);
             return reference::run(subjects, word.as_deref(), json);
         }
-        // `support-bundle` must work if the configuration or the facts cannot be read.
+        // `support-bundle` must work even if the configuration or the facts cannot be read.
         Command::SupportBundle { file, log_lines } => {
             let asked = (file.as_path(), *log_lines);
             support_bundle::run(cli.data, cli.config.as_deref(), asked, json)?;

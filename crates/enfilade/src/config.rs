@@ -269,7 +269,7 @@ impl Config {
 const FILE: &str = "enfilade.toml";
 const ENVIRONMENT_PREFIX: &str = "ENFILADE_";
 
-/// The path of the configuration of a data directory, unless another file is given.
+/// The path of the configuration file: `file` if it is given, and otherwise `enfilade.toml` in the data directory.
 pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
     file.map_or_else(|| data.join(FILE), Path::to_path_buf)
 }

@@ -49,8 +49,8 @@ pub(crate) struct Confinement {
 
 impl Confinement {
     /// Limits the files that this process can open, and the TCP ports that it can use (Landlock). When this function is called, the process has no
-    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `list` is
-    /// the list of the directory of certificates, if it exists.
+    /// other thread, except the threads that open the directories of datastores. `config` includes the addresses from the command line. `list`
+    /// contains the links in the directory of certificates. If it is `None`, this function reads the links itself.
     ///
     /// # Errors
     /// When the kernel has Landlock but refuses to set the limits.

@@ -96,7 +96,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                         ));
                         not_turned.clear();
                     }
-                    // A key that is still needed delays the rotation. The server logged a warning about this delay at its start.
+                    // The rotation waits, because it would delete a key that is still needed. The server logged a warning about this at its start.
                     Err(None) => {}
                     Err(Some(why)) => {
                         let why = format!("warning: the Fernet keys were not rotated: {why}");
@@ -122,7 +122,8 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rotates the keys of a fleet if the keys are due. Returns the number of the new primary key. The error is `None` if a key is still needed.
+/// Rotates the keys of a fleet if a rotation is due. Returns the number of the new primary key; `None` if no rotation is due. The error is `None` if
+/// the rotation would delete a key that is still needed.
 fn rotate_in_fleet(
     of_fleet: &KeysOfFleet,
     keys: &FernetKeys,

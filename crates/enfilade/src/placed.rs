@@ -33,8 +33,8 @@ pub(crate) fn imported_before(data: &Path) -> anyhow::Result<BTreeSet<String>> {
     })
 }
 
-/// Removes the file of an earlier version, after an import has written its names to the facts. If the file cannot be removed, the next import reads
-/// it again, and the result is the same.
+/// Removes the file [`IMPORTED`] of an earlier version, after an import has written the names in the file to the facts. If the file cannot be
+/// removed, the next import reads it again, and the result is the same.
 pub(crate) fn forget_imported(data: &Path) {
     let _ = std::fs::remove_file(data.join(IMPORTED));
 }

@@ -39,7 +39,7 @@ pub(crate) fn read() -> ProcessUse {
     let booted = number("/proc/stat", "btime").saturating_mul(1_000);
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     ProcessUse {
-        // Fields 14, 15 and 22 of proc_pid_stat(5), counted after the name.
+        // The fields 14, 15 and 22 of proc_pid_stat(5) are read. `fields` begins with field 3, so their indexes are 11, 12 and 19.
         cpu_millis: millis(11).saturating_add(millis(12)),
         resident_bytes: resident,
         open_fds: u64::try_from(open).unwrap_or(0),

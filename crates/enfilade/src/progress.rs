@@ -61,7 +61,7 @@ pub(crate) fn shown<R>(what: &'static str, all: usize, work: impl FnOnce(&Atomic
     })
 }
 
-/// Stops the drawing thread. The thread is also stopped if the work fails.
+/// Stops the thread that draws the bar when this value is dropped. So the thread also stops if the work panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

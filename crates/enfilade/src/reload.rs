@@ -43,7 +43,8 @@ pub(crate) fn reload(
     said
 }
 
-/// Returns the number of served certificates, and the number of files that cannot be used.
+/// Reads the configuration and the certificates again, and applies them. Returns the number of served certificates, and the number of files that
+/// cannot be used.
 fn exchange_all(
     home: &Home,
     served: &Arc<Served>,

@@ -37,7 +37,8 @@ impl KeysOfFleet {
         let text = std::fs::read_to_string(id_file(&self.data)).ok()?;
         let (id, said) = text.trim().split_once(' ')?;
         let [id, said] = [id, said].map(|text| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes));
-        // The configuration may name another directory now, or an operator may have changed the keys in the directory by hand.
+        // The configuration may name another directory now, or an operator may have changed the keys in the directory by hand. So the digest of the
+        // keys in the directory is compared with the stored digest.
         let digest = digest(&self.keys.read().ok()?.list(), &self.hash_key().ok()?);
         (said? == digest).then_some((KeysId::from_bytes(id?), digest))
     }

@@ -26,7 +26,7 @@ const WORK_TRIES: u32 = 600;
 /// same time closes the store at once. A running server of the older version keeps the store open.
 const CLOSE_TRIES: u32 = 25;
 
-/// What a starting server makes before it opens the data directory.
+/// The values that a starting server makes before it opens the data directory.
 pub(crate) struct Prepared {
     /// The limits of the process, which are set.
     pub(crate) limits: Confinement,
@@ -35,8 +35,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Limits the files and ports of this process. Before this, another thread makes the memos, while this thread lists the certificates. When the
-    /// limits are set, the other thread must have ended, because the kernel limits only the calling thread and the threads that it starts later.
+    /// Makes the memos in another thread, while this thread lists the certificates. Then limits the files and ports of this process. The other thread
+    /// must have ended before that, because the kernel limits only the calling thread and the threads that it starts later.
     fn new(installation: &Installation, config: &Config) -> anyhow::Result<Self> {
         let memos = Builder::new().name("memos".into()).spawn(Memos::new);
         let memos = memos.context("the thread `memos` cannot be started")?;

@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// restarted, or while all servers start at the same time.
 const LOOKS: u32 = 10;
 
-/// Starts the thread. A server that is in no fleet needs no such thread.
+/// Starts the thread that takes over datastores. A server that is in no fleet needs no such thread.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     if home.facts.server.is_none() {
         return Ok(());

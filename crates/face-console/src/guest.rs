@@ -117,7 +117,7 @@ async fn answer(
     }
 }
 
-/// Asks door 2 about the link.
+/// Asks door 2 whether the link admits the guest. Returns the visit of the guest.
 async fn admitted(
     faces: &Faces,
     connection: &Connection,

@@ -34,7 +34,7 @@ pub(crate) enum Icon {
 }
 
 impl Icon {
-    /// The strokes, on a square of 24 by 24.
+    /// The strokes of the icon as the data of an SVG path, in a square of 24 by 24 units.
     pub(crate) fn path(self) -> &'static str {
         match self {
             // The picture of an enfilade: doors in a row.

@@ -93,7 +93,7 @@ fn handle(context: RequestContext<'_>) -> Reply<'_> {
     })
 }
 
-/// Areas of the console. In a URL of such an area, the name of a datastore follows the name of the area.
+/// The areas of the console that are about one datastore. In a URL of such an area, the name of the datastore follows the name of the area.
 const OF_DATASTORES: [&str; 10] =
     ["files", "content", "zip", "uploads", "share", "search", "why", "review", "review-csv", "trash"];
 

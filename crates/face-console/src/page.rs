@@ -81,7 +81,7 @@ impl Notice {
     }
 }
 
-/// The response with this HTML page and the headers of every page of the console.
+/// A response with the HTML page `html`, and with the headers that every page of the console has.
 pub(crate) fn answer(status: StatusCode, html: Markup) -> Answer {
     let mut answer = Response::new(Body::from(html.into_string()));
     *answer.status_mut() = status;

@@ -1,7 +1,7 @@
 //! The page "Who can read this?". It shows the persons who may read a file or list a folder, and examines at most [`PEOPLE_MAX`] persons. A CSV file
-//! contains all rights of all persons on all files and folders below the folder. To get the page or the CSV file, the user needs the permits of
-//! [`may_ask_about_others`]. The script of the page can compare an earlier CSV file with the present CSV file. This comparison runs in the browser,
-//! so the server does not read the earlier file.
+//! contains all rights of all persons that can log in, on the file or folder and on everything below it. To get the page or the CSV file, the user
+//! needs the permits of [`may_ask_about_others`]. The script of the page can compare an earlier CSV file with the present CSV file. This comparison
+//! runs in the browser, so the server does not read the earlier file.
 
 use crate::click::Click;
 use crate::explain::{may_ask_about_others, may_review};
@@ -99,7 +99,7 @@ pub(crate) async fn show(click: &mut Click<'_>, place: Place) -> Result<Answer, 
     Ok(click.page(Section::Files, "Who can read this?", &content))
 }
 
-/// Sends the rights of all persons on all files and folders below a place, as fast as the client reads.
+/// Sends the rights of all persons that can log in, on a place and on everything below it, as fast as the client reads.
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
     let mut click = click;
     click.trace.event.datastore = place.datastore.to_string();

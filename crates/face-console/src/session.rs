@@ -94,12 +94,12 @@ pub(crate) fn to_sign_in(uri: &Uri) -> Answer {
     page::guarded(redirect(&url(SIGN_IN, &parameters)))
 }
 
-/// A page of the console to which a browser returns.
+/// The page of the console to which a browser returns after signing in. `None` if `text` names another page, or the page for signing in.
 fn own_target(text: &str) -> Option<Target> {
     Target::read(text).filter(|to| to.as_str().starts_with("/console/") && !to.as_str().starts_with(SIGN_IN))
 }
 
-/// The page with the form.
+/// The page with the form for signing in.
 fn form(status: StatusCode, to: Option<&Target>, user: &str, problem: Option<&str>) -> Answer {
     let hidden: Vec<(&str, &str)> = to.iter().map(|to| ("to", to.as_str())).collect();
     let form = SignInForm { action: SIGN_IN, hidden: &hidden, user, problem, receipt: None, passkeys: None };

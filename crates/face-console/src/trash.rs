@@ -22,7 +22,7 @@ const ITEMS: usize = 100;
 /// The maximum number of datastores on the page that lists them.
 const STORES: usize = 200;
 
-/// The page of the trash of a datastore.
+/// The URL of the page of the trash of a datastore.
 pub(crate) fn url_of(datastore: &DatastoreName) -> String {
     format!("/console/trash/{datastore}/")
 }
@@ -248,7 +248,7 @@ async fn work<R: Send + 'static>(
     Ok(done.await?)
 }
 
-/// The page of the folder that contains a restored object.
+/// The URL of the page of the folder that contains a restored object.
 fn restored(place: &Place, path: &StorePath) -> String {
     let above = path.split().map(|(above, _)| above).unwrap_or_default();
     let folder = Place { datastore: place.datastore.clone(), path: above, is_folder: true };

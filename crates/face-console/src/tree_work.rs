@@ -4,7 +4,8 @@ use crate::click::{Click, Trouble, said};
 use enfilade_passage::{FailedMember, House};
 use std::sync::Arc;
 
-/// The time at which the work for a form must end. If a form changes several trees, the time limit for one tree applies to all these trees together.
+/// The house, and the time of its monotonic clock (`tick_millis`) at which the work for a form must end. If a form changes several trees, the time
+/// limit for one tree applies to all these trees together.
 pub(crate) fn until(click: &Click<'_>) -> (Arc<House>, u64) {
     let house = Arc::clone(click.faces.arc_house());
     let end = house.now().tick_millis.saturating_add(click.visit.limits().tree_seconds.saturating_mul(1_000));

@@ -233,7 +233,7 @@ async fn described(request: Request<Received>, faces: &Faces) -> Result<HeaderMa
     Ok(headers)
 }
 
-/// The headers that Envoy changes before it passes the request on.
+/// The headers that Envoy sets or removes before it passes the permitted request on to the application.
 fn permitted(
     faces: &Faces,
     decision: &Decision,

@@ -9,8 +9,8 @@ use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 /// case. The codes of doors would tell the visitor too much.
 const CODE: HeaderName = HeaderName::from_static("x-enfilade-code");
 
-/// The form in which the proxy can pass on the responses of the route with this path. HAProxy, Traefik (`forwardAuth`), Caddy (`forward_auth`) and
-/// Envoy (`ext_authz`) pass on every refusal.
+/// Returns the function that changes the responses of the route `path`, so that the proxy can pass them on. HAProxy, Traefik (`forwardAuth`), Caddy
+/// (`forward_auth`) and Envoy (`ext_authz`) pass on every refusal, so the function for these proxies changes nothing.
 pub fn form(path: &str) -> Form {
     if path == "/decide/nginx" { of_nginx } else { |_| {} }
 }

@@ -122,7 +122,7 @@ const WITHOUT_ALIAS: [(&str, &str); 12] = [
 pub(crate) struct Visited {
     /// The address of the visitor.
     pub(crate) visitor: IpAddr,
-    /// The host.
+    /// The host that the browser visits.
     pub(crate) host: HostName,
     /// The application that the proxy serves.
     pub(crate) application: ApplicationName,

@@ -1,4 +1,4 @@
-//! Endpoint filters (`OS-EP-FILTER`): groups of endpoints, and the endpoints and groups that the catalog of a project contains.
+//! Endpoint filters (`OS-EP-FILTER`): groups of endpoints, and filters, which select endpoints or groups for the catalog of a project.
 
 use super::listing::{self, Each, Filters, records};
 use super::policies::existing;
@@ -130,20 +130,20 @@ pub(super) fn endpoints_in_group(call: &mut Call) -> Outcome {
     Ok(listed(call, "endpoints", rows))
 }
 
-/// Lists the projects that have the endpoints of a group in their catalog.
+/// Lists the projects that have a filter for the group in the path.
 pub(super) fn projects_of_group(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = EndpointGroup::found(call)?;
     projects_selecting(call, Selected::Group(id), &permit)
 }
 
-/// Lists the projects that have the given endpoint in their catalog.
+/// Lists the projects that have a filter for the endpoint in the path. A filter for a group with this endpoint does not count.
 pub(super) fn projects_of_endpoint(call: &mut Call) -> Outcome {
     let (Record { id, .. }, permit) = Endpoint::found(call)?;
     projects_selecting(call, Selected::Endpoint(id), &permit)
 }
 
-/// Lists the projects that have a filter for the given endpoint or group. The list can contain every project of the cloud, so it is read page by
-/// page.
+/// Lists the projects that have a filter for `selected`, an endpoint or a group. The list can contain every project of the cloud, so it is read page
+/// by page.
 fn projects_selecting(call: &Call, selected: Selected, permit: &ApiPermit) -> Outcome {
     let after = call.marker(|text| Some(ReverseKey::Selected(selected, text.parse().ok()?).bytes()))?;
     let (base, own, now) = (call.base.clone(), permit.clone(), call.now());
@@ -214,23 +214,23 @@ fn set(call: &mut Call, is_of_group: bool, is_so: bool) -> Outcome {
     Ok(ApiResponse::no_content())
 }
 
-/// Checks whether a project's catalog contains an endpoint.
+/// Checks whether a project has a filter for an endpoint.
 pub(super) fn check_endpoint(call: &mut Call) -> Outcome {
     let (key, is_set, _) = filter(call, false)?;
     if is_set { Ok(ApiResponse::no_content()) } else { Err(absent(&key)) }
 }
 
-/// Adds an endpoint to a project's catalog.
+/// Sets the filter that selects an endpoint for a project's catalog.
 pub(super) fn add_endpoint(call: &mut Call) -> Outcome {
     set(call, false, true)
 }
 
-/// Removes an endpoint from a project's catalog.
+/// Removes the filter that selects an endpoint for a project's catalog.
 pub(super) fn remove_endpoint(call: &mut Call) -> Outcome {
     set(call, false, false)
 }
 
-/// Shows the filter that adds the endpoints of a group to a project's catalog, if the project has this filter.
+/// Shows the filter that selects a group for a project's catalog, if the project has this filter.
 pub(super) fn show_group(call: &mut Call) -> Outcome {
     let (key, is_set, _) = filter(call, true)?;
     let Selected::Group(group) = key.selected else { return Err(absent(&key)) };
@@ -243,12 +243,12 @@ pub(super) fn show_group(call: &mut Call) -> Outcome {
     Ok(ApiResponse::json(StatusCode::OK, &json!({ "project_endpoint_group": body })))
 }
 
-/// Adds a group to a project's catalog.
+/// Sets the filter that selects a group for a project's catalog.
 pub(super) fn add_group(call: &mut Call) -> Outcome {
     set(call, true, true)
 }
 
-/// Removes a group from a project's catalog.
+/// Removes the filter that selects a group for a project's catalog.
 pub(super) fn remove_group(call: &mut Call) -> Outcome {
     set(call, true, false)
 }

@@ -13,7 +13,7 @@ enum Form {
     Word(&'static [&'static str]),
     /// A list of any values.
     Values,
-    /// A list of at least this many parts, each of which has this form.
+    /// A list of parts. The number is the minimum length of the list, and the form is the form of each part.
     List(usize, &'static Form),
     /// An object with these attributes and no others.
     Object(&'static [Attribute]),

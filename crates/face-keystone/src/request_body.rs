@@ -19,7 +19,7 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
     Error::Invalid(why.into())
 }
 
-/// Whether a value has the type of the option.
+/// A function that returns whether a value has the type of an option.
 type IsIt = fn(&Value) -> bool;
 
 /// Keystone's options of a user, and the type of each. The option `immutable` is not in this list, because every kind of resource with options

@@ -29,7 +29,7 @@ pub(super) fn domains(call: &mut Call) -> Outcome {
     Ok(listed(call, "domains", bare(call, domains, &permit)))
 }
 
-/// Records without their additional attributes.
+/// Describes records for a response, without their additional attributes.
 fn bare<R: Resource>(call: &Call, records: Vec<(R::Key, R)>, permit: &ApiPermit) -> Vec<Value> {
     let body = |(id, row)| R::described(&call.base, Record::bare(id, row), permit);
     records.into_iter().map(body).collect()

@@ -14,7 +14,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Reads the signature and the signed string from the body.
+/// A function that reads the signature and the signed string from the body.
 type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, ApiError>;
 
 /// `POST /v3/ec2tokens`. The service sends the parts of the signed request.

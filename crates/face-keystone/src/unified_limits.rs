@@ -131,7 +131,7 @@ impl Resource for Limit {
         Ok(())
     }
 
-    /// The attributes of the registered limit.
+    /// The service, the region and the name of the resource. They are attributes of the registered limit, and a response shows them with the limit.
     fn extra(view: &View<'_>, id: &LimitId) -> Result<Map<String, Value>, ApiError> {
         let Some(limit) = view.get::<Limit>(id)? else { return Ok(Map::new()) };
         let Some(registered) = view.get::<RegisteredLimit>(&limit.registered)? else { return Ok(Map::new()) };

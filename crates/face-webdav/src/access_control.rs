@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     descriptor: SecurityDescriptor,
-    /// The SID and the URL of the user.
+    /// The SID and the URL of the requesting user.
     own: (Sid, String),
     /// The URL of the parent directory, from which entries are inherited.
     parent: String,

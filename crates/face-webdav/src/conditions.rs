@@ -192,11 +192,11 @@ pub(crate) enum Preconditions {
     Fail,
 }
 
-/// An existing resource: its validator, and its modification time in seconds since the epoch.
+/// An existing resource: its validator, and its modification time in seconds since the epoch. Each is `None` if the resource does not have it.
 pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
 
-/// Evaluates the conditions in the order of RFC 9110 §13.2.2. If the resource exists but has no date, conditions on dates are ignored (RFC 9110
-/// §13.1.3, §13.1.4).
+/// Evaluates the conditions in the order of RFC 9110 §13.2.2. `state` is `None` if the resource does not exist. If the resource exists but has no
+/// date, conditions on dates are ignored (RFC 9110 §13.1.3, §13.1.4).
 pub(crate) fn preconditions(
     headers: &HeaderMap,
     state: Option<Representation<'_>>,

@@ -222,7 +222,7 @@ fn said_of(lack: &Lack, right: AccessMask) -> String {
     }
 }
 
-/// A file that the page needs.
+/// The response with a file that the page loads.
 pub(crate) fn asset(text: &'static str, kind: &'static str) -> Answer {
     let mut answer = answer(Body::from(text), kind);
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -273,7 +273,7 @@ fn begin(title: &str, heading: &str, is_store: bool) -> String {
 struct Writing {
     rows: Rows,
     written: usize,
-    /// The prefix of the links of rows.
+    /// The URL path of the directory. The link of each row begins with this path.
     url: String,
     /// `head` is the HTML before the rows, and becomes empty when it is written. `tail` is the HTML after the rows.
     head: String,

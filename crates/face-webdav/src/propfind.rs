@@ -23,9 +23,9 @@ use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The maximum number of entries of a directory that the server lists without another thread.
+/// The maximum number of entries of a directory that the server lists at once, on the thread that received the request.
 const CACHED_ENTRIES_MAX: usize = 16;
-/// The number of entries that door 4 checks in one call.
+/// The maximum number of entries that door 4 checks in one call.
 const BATCH_ENTRIES: usize = 1024;
 /// After this many batches, the server checks whether the client has disconnected.
 const BATCHES_MAX: usize = 16;
@@ -136,7 +136,7 @@ struct Deep {
     datastore: DatastoreName,
     /// The URL of the requested resource.
     top: String,
-    /// The remaining directories.
+    /// The directories that are not listed yet.
     remaining: Vec<StorePath>,
     /// The remaining time, in milliseconds. Waiting for the client does not count.
     millis_left: u64,
@@ -411,7 +411,7 @@ impl RunningListing {
         Ok(false)
     }
 
-    /// Whether the listing of a whole tree exceeded its time.
+    /// Subtracts the time since `began` from the remaining time of a listing of a whole tree. Returns whether no time remains.
     fn is_late(&mut self, began: Clocks) -> bool {
         let Some(deep) = &mut self.deep else { return false };
         let took = self.listing.now().tick_millis.saturating_sub(began.tick_millis);

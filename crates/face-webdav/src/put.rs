@@ -38,7 +38,7 @@ pub(crate) async fn put(call: Call) -> Answer {
         return end(trace, Err(RequestError::Method.into()), Aim::File);
     }
     let (head, body) = request.into_parts();
-    // Some clients, such as Finder, send the body in chunks. They may declare the length of the body in this header.
+    // Some clients, such as Finder, send the body in chunks. They may declare the length of the body in `X-Expected-Entity-Length`.
     let said =
         head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
     let exact = body.size_hint().exact();

@@ -58,7 +58,7 @@ impl Handshake {
 }
 
 /// Compares TLS policies. The function returns whether the policy of a host differs from the policy of the connection. For example, a host can
-/// require a client certificate that this handshake did not request (RFC 9110 §15.5.20).
+/// require a client certificate that the handshake of the connection did not request (RFC 9110 §15.5.20).
 #[derive(Clone)]
 pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Terms {
     }
 }
 
-/// Determines which addresses are trusted proxies.
+/// A function that returns whether an address is the address of a trusted proxy.
 #[derive(Clone)]
 pub struct Proxies(pub Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
 

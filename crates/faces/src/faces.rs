@@ -70,7 +70,8 @@ struct V3Memo {
 const RENDERED_BYTES: usize = 16 << 20;
 
 impl Faces {
-    /// `files` are the files that people edit. `passwords` are the rules for new passwords. Datastores are created only below `roots`.
+    /// Makes the shared state. `files` are the files that people edit. `passwords` are the rules for new passwords. Datastores are created only below
+    /// `roots`.
     pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
@@ -290,12 +291,13 @@ pub enum Takes {
     Everything,
     /// Credentials in a header, the certificate of the connection, and a login ticket in a cookie.
     Tickets,
-    /// Only sessions.
+    /// Only the token of a session.
     Sessions,
 }
 
 impl Faces {
-    /// Authenticates the client: door 2 checks the credential in `carried`. If there is none, door 2 checks the certificate of the connection.
+    /// Authenticates the client: door 2 checks the credential in `carried`. If there is none, and the route takes more than sessions, door 2 checks
+    /// the certificate of the connection.
     ///
     /// # Errors
     /// When door 2 refuses the credential, or the route does not accept credentials of this kind.

@@ -303,7 +303,7 @@ mod tests {
     use crate::connection::AnonymousSlot;
     use std::sync::Arc;
 
-    /// The proxies are 10.0.0.0/8 and ::1; the peer is 10.0.0.1:1.
+    /// The client, and the scheme and host, that the headers report. The trusted proxies are 10.0.0.0/8 and ::1; the peer is 10.0.0.1:1.
     fn seen(lines: &[(&str, &str)]) -> Result<(String, String), RequestError> {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {

@@ -176,7 +176,7 @@ const TIMED_DOORS: [&str; 3] = ["tls", "identity", "content"];
 pub struct Disk {
     /// The size of the file system.
     pub size: u64,
-    /// The free space for the server's user.
+    /// The free space that the server can use.
     pub available: u64,
 }
 
@@ -188,13 +188,13 @@ pub const DATASTORES_SHOWN_MAX: usize = 1_000;
 pub struct ProcessUse {
     /// The processor time, in milliseconds.
     pub cpu_millis: u64,
-    /// The memory in RAM.
+    /// The memory of the process that is in RAM.
     pub resident_bytes: u64,
-    /// Open descriptors.
+    /// The number of open file descriptors.
     pub open_fds: u64,
-    /// The limit of descriptors; 0 if there is none.
+    /// The maximum number of open file descriptors; 0 if there is no limit.
     pub max_fds: u64,
-    /// The start, in milliseconds since the epoch.
+    /// The time at which the process started, in milliseconds since the epoch.
     pub started_millis: u64,
 }
 

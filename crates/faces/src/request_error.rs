@@ -24,16 +24,16 @@ pub enum RequestError {
     /// The path does not support this method.
     #[error("the path does not support this method")]
     Method,
-    /// The request target is longer than this many bytes.
+    /// The request target is longer than the limit. The number is the limit in bytes.
     #[error("the request target is longer than {0} bytes (limit `uri_bytes`)")]
     TargetTooLong(u64),
-    /// A header field is longer than this many bytes.
+    /// A header field is longer than the limit. The number is the limit in bytes.
     #[error("a header field is longer than {0} bytes (limit `header_bytes`)")]
     HeaderTooLong(u64),
-    /// The header fields together are longer than this many bytes.
+    /// The header fields together are longer than the limit. The number is the limit in bytes.
     #[error("the header fields are longer than {0} bytes in total (limit `head_bytes`)")]
     HeadTooLong(u64),
-    /// The request has more header fields than this number.
+    /// The request has more header fields than the limit allows. The number is the limit.
     #[error("the request has more than {0} header fields (limit `headers`)")]
     TooManyHeaders(u64),
     /// The body is longer than the limit. The number is the value of the limit in bytes, and the text is the name of the limit.
@@ -120,7 +120,7 @@ pub enum RequestError {
         "a header `upgrade` with a value other than `websocket` is refused: the server could not check requests over the new protocol. Do not send it"
     )]
     Upgrade,
-    /// The names of the visitor's groups are longer in total than this many bytes.
+    /// The names of the visitor's groups are longer in total than the limit. The number is the limit in bytes.
     #[error(
         "the names of the user's groups have more than {0} bytes in total. Remove the user from some groups, or run `enfilade application set NAME \
          --send-groups no`: after that, the application gets no names of groups, for any user"

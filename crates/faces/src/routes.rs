@@ -117,7 +117,8 @@ impl Route {
         Route { for_browsers: true, ..self }
     }
 
-    /// Returns this route, for requests about one datastore. The name of the datastore follows the path of the route.
+    /// Returns this route, for requests about one datastore. The member that serves the datastore answers them. The name of the datastore follows the
+    /// path of the route.
     #[must_use]
     pub const fn of_datastore(self) -> Self {
         Route { answered_by: AnsweredBy::HomeOfDatastore, ..self }

@@ -60,7 +60,7 @@ enum Clients {
     Members,
 }
 
-/// Changes a response into the form that the client can use.
+/// A function that changes a response into the form that the client can use.
 pub type Form = fn(&mut Answer);
 
 impl Router {

@@ -30,7 +30,7 @@ pub struct DoorSpan {
     pub began_nanos: u64,
     /// The time of the door's last answer. For door 5, the end of the request.
     pub ended_nanos: u64,
-    /// The sum of the times between question and answer.
+    /// The sum of the times from each question to the door until its answer.
     pub busy: Duration,
     /// How often the door was asked.
     pub asked: u32,
@@ -42,7 +42,7 @@ pub struct RequestSpans {
     pub trace_id: u128,
     /// The id of the span of the request.
     pub span_id: u64,
-    /// The span of the proxy or of the other member that sent the request.
+    /// The id of the span of the proxy or of the other member that sent the request.
     pub parent: Option<u64>,
     /// The start of the request, in nanoseconds since the epoch.
     pub began_nanos: u64,
@@ -218,7 +218,7 @@ impl RunningSpans {
         DoorSpan { door, span_id, began_nanos, ended_nanos, busy, asked }
     }
 
-    /// The nanoseconds since the epoch at a time.
+    /// Converts a time of the monotonic clock to nanoseconds since the epoch.
     fn nanos(&self, at: Instant) -> u64 {
         let wall = match at.checked_duration_since(self.began) {
             Some(after) => self.began_wall + after,

@@ -56,15 +56,15 @@ impl std::fmt::Debug for Splices {
 /// The result of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// This many bytes were sent.
+    /// The number of bytes that were sent.
     Bytes(usize),
     /// The pipe is empty: call [`Splices::fill`] first, on a thread that may wait.
     Empty,
 }
 
 impl Splices {
-    /// Adds this many bytes of a file to the queue of bytes to send. The returned `Notify` is notified when all these bytes are sent. `None` if no
-    /// pipe can be created.
+    /// Adds the next `bytes` bytes of `source` to the queue of bytes to send. The returned `Notify` is notified when all these bytes are sent. `None`
+    /// if no pipe can be created.
     pub fn promise(&self, source: Arc<Mutex<dyn PipeSource>>, bytes: u64) -> Option<Arc<Notify>> {
         let (pipe, done) = (Pipe::new()?, Arc::<Notify>::default());
         let piped = Piped { pipe, in_pipe: 0, remaining: bytes, source, done: Arc::clone(&done) };
@@ -72,7 +72,7 @@ impl Splices {
         Some(done)
     }
 
-    /// A placeholder for the next bytes, of at most this length.
+    /// A placeholder for the next bytes. It has at most `at_most` bytes.
     pub fn placeholder(at_most: u64) -> Bytes {
         let count = usize::try_from(at_most).unwrap_or(PLACEHOLDER_BYTES).min(PLACEHOLDER_BYTES);
         Bytes::from_static(PLACEHOLDER.get(..count).unwrap_or_default())

@@ -61,7 +61,7 @@ impl Trace {
         }
     }
 
-    /// Measures the time that door 2 needs to check a credential.
+    /// Waits for `judging`, in which door 2 checks a credential, and measures the time. Returns the result of `judging`.
     ///
     /// # Errors
     /// The errors of `judging`.

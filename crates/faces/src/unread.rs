@@ -21,8 +21,8 @@ use tokio::runtime::Handle;
 /// §8.1). Clients such as curl up to 7.88 treat a reset as a failed request, even after a complete response.
 const DISCARD_SECONDS: u64 = 2;
 const DISCARD_BYTES: u64 = 8 << 20;
-/// Up to this many bytes are read to keep an HTTP/1.1 connection open. If more bytes are left, opening a new connection takes less time than reading
-/// these bytes.
+/// The maximum length, in bytes, of a body of which the rest is read to keep an HTTP/1.1 connection open. For a longer body, it takes less time to
+/// open a new connection.
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// The body of a request. If this value is dropped before the end of the body, the rest is read and discarded, up to a limit.
@@ -114,7 +114,7 @@ impl Drop for Received {
     }
 }
 
-/// Reads at most this many bytes, for a limited time.
+/// Reads and discards a body until its end, until `most` bytes were read, or until the time limit is reached.
 async fn discard(mut body: UnsyncBoxBody<Bytes, BoxError>, most: u64) {
     let reading = async {
         let mut left = most;

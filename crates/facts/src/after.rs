@@ -9,7 +9,7 @@ use crate::view::{Each, Found, Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// The facts that a change to the facts of a view would result in. Other readers do not see these facts.
+/// The facts of a view as they would be after a change. The change is not committed, so other readers do not see these facts.
 pub struct After<'a> {
     before: &'a dyn Snapshot,
     at: At,

@@ -203,7 +203,8 @@ impl Change {
         self
     }
 
-    /// After the commit of this change, the server may issue sessions with an issue time up to this second.
+    /// Moves the horizon to this second, if the horizon is earlier. After the commit of this change, the server may issue sessions with an issue time
+    /// up to this second.
     pub fn allow_issue(&mut self, second: i64) -> &mut Self {
         self.horizon = self.horizon.max(Some(second));
         self
@@ -333,7 +334,8 @@ impl Change {
         &self.expects
     }
 
-    /// All records to put or delete, except the records of marks, in key order. `Some` contains the value to put; `None` deletes the record.
+    /// All records to put or delete, in the order of their tables and keys, without the records that set marks or move the horizon. `Some` contains
+    /// the value to put; `None` deletes the record.
     pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }

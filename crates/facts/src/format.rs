@@ -17,8 +17,8 @@
 //!    `enfilade fleet upgrade`. If there is a new table, the members can also be updated one at a time, because a member adds missing tables to its
 //!    store when it opens the store. But older members cannot read a log entry that deletes a record of the new table. So a change may delete such a
 //!    record only if the record exists: then `enfilade fleet upgrade` was run, and all members know the table. If the members cannot be updated one
-//!    at a time, set [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask rolling` updates a fleet member
-//!    by member.
+//!    at a time, set [`FORMAT_IN_FLEET`] to the new format: all members must then be updated at once. `cargo xtask rolling` tests an update of the
+//!    members of a fleet one at a time.
 
 use crate::codec::{Reader, Writer};
 use crate::tables::{
@@ -56,8 +56,8 @@ pub const FORMAT_IN_FLEET: u32 = 13;
 pub const FORMAT_OF_PARTS: u32 = 14;
 
 /// In place of its format, the store of a member of a fleet contains the sum of the format and this number. A program that does not know this number
-/// reads the sum as a newer format, and refuses the store. So such a program cannot change the store. A change by such a program would have no entry
-/// in the log of the fleet.
+/// reads the sum as a newer format, and refuses the store. So such a program cannot change the store. This is necessary, because a change by such a
+/// program would have no entry in the log of the fleet.
 pub const REPLICA: u32 = 1 << 16;
 
 /// A key and a value.

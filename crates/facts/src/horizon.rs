@@ -64,8 +64,8 @@ pub struct Passed {
     pub unix_seconds: i64,
     /// The time since the start of the machine, in seconds, at the moment when `unix_seconds` was recorded.
     tick_seconds: i64,
-    /// If all tokens of a mark expire at this second or earlier, it is possible that a purge has deleted the mark. So a token that expires at this
-    /// second or earlier counts as expired, even if the wall clock was set back.
+    /// The second up to which marks were purged, in seconds since the epoch. If all tokens of a mark expire at this second or earlier, it is possible
+    /// that a purge has deleted the mark. So a token that expires at this second or earlier counts as expired, even if the wall clock was set back.
     purged: i64,
 }
 

@@ -97,7 +97,7 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Reads the tallies of all tables.
+    /// The digests of the facts, computed from the tallies of the tables that hold facts.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -160,8 +160,8 @@ fn is_of_nobody(
     })
 }
 
-/// Counts the records of a table in the order of their keys. When all records of a group are counted, returns the tally of the group. So counting a
-/// table of any size needs only the tally of the table and the tally of one group in memory.
+/// Counts the records of a table in the order of their keys. The tally of a group is returned as soon as all records of the group are counted. So
+/// counting a table of any size needs only the tally of the table and the tally of one group in memory.
 pub struct Counting {
     table: Table,
     whole: Tally,

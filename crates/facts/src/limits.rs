@@ -1,6 +1,6 @@
-//! The limits that the reference lists. If the number of a limit has a unit, the name contains the unit. Modules also have limits of their own, such
-//! as the sizes of buffers. A request that exceeds a limit gets a refusal or a clear error, never a panic. [`Limits`] has the limits that an operator
-//! can set.
+//! The limits that the reference (`docs/limits.md`) lists. If the number of a limit has a unit, the name contains the unit. Modules also have limits
+//! of their own, such as the sizes of buffers. A request that exceeds a limit gets a refusal or a clear error, never a panic. [`Limits`] has the
+//! limits that an operator can set.
 
 mod settable;
 

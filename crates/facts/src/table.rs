@@ -24,7 +24,8 @@ pub enum Table {
     Datastores = 8,
     /// The change log: author, time, description and keys of each change.
     Log = 9,
-    /// The tallies (count and digest) of each group of records, and of each table, except for the tables of [`Table::RevocationTallies`].
+    /// The tallies (count and digest) of each group of records, and of each table. Exception: the tallies of three tables are in
+    /// [`Table::RevocationTallies`].
     Tallies = 10,
     /// The head (a record with the store's revision), and the format and id of the store.
     Head = 11,

@@ -88,8 +88,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 impl Table {
-    /// The group in which a record is counted: the records that one lookup reads together. If a record is only looked up by its whole key, its group
-    /// contains no other record.
+    /// The key prefix of the group in which the record with this key is counted. A group contains the records that one lookup reads together. If a
+    /// record is only looked up by its whole key, its group contains no other record.
     pub fn group(self, key: &[u8]) -> &[u8] {
         let end = match self {
             Table::Memberships => MembershipKey::group_bytes(key),

@@ -135,7 +135,7 @@ impl<'a> View<'a> {
     }
 
     /// A record near `key`: the record with this key, or else the record with the next key, or else the first record of the table. If the keys of the
-    /// table are random, the choice is random, too. On one view, the same key always gives the same record.
+    /// table are random, a random `key` gives a random record. On one view, the same key always gives the same record.
     ///
     /// # Errors
     /// The errors of [`View::get`].
@@ -413,7 +413,7 @@ enum Count {
     Nothing,
     /// The scan reads a whole table. Its records are compared with the tally of the whole table.
     Whole { table: Table, counted: Tally, expected: Tally },
-    /// The scan reads the groups below a prefix, each with its tally.
+    /// The scan reads the groups with a common prefix. The records of each group are compared with the tally of the group.
     Groups { table: Table, expected: std::vec::IntoIter<(Vec<u8>, Tally)>, current: Option<Group> },
 }
 

@@ -52,7 +52,7 @@ impl Log {
             .ok_or_else(|| damaged(&key, "its value is not from 1,000 to 10,000 ms"))
     }
 
-    /// Pairs of a condition and an operation. A process may register with the Δ of this machine if the condition of at least one pair holds. If this
+    /// Pairs of a condition and an operation. A process may register with the Δ of this machine if the condition of at least one pair holds. If the
     /// pair has an operation, the registration also carries out the operation.
     pub(crate) fn agreements(&self) -> Vec<(Compare, Option<Operation>)> {
         let (key, own) = (self.delta_key(), millis(self.delta).to_be_bytes().to_vec());

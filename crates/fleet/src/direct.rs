@@ -26,7 +26,8 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 /// A connection that is being opened.
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Box<dyn Connection>, String>> + Send>>;
 
-/// Opens a connection to a process. The process at the other end has proved that it has the key of the certificate in [`Reach`].
+/// Opens a connection to a process. When the connection is open, the process at the other end has proved that it has the key of the certificate in
+/// [`Reach`].
 pub type Connect = Arc<dyn Fn(Reach) -> Connecting + Send + Sync>;
 
 /// The connections from this process to the other processes.

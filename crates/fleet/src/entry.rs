@@ -1,7 +1,7 @@
 //! An entry of the log, and its form in etcd.
 //!
 //! ```text
-//! version u8 | checksum 16 bytes of key, version and rest | id 16 bytes | first u64 BE | state 16 bytes | body
+//! version u8 | checksum 16 bytes over key, version and rest | id 16 bytes | first u64 BE | state 16 bytes | body
 //! body in version 1:   changes
 //! body in version 2:   number of changes u32 BE | id of the parts 16 bytes | checksum of each part (`parts.rs`)
 //! ```
@@ -63,7 +63,7 @@ impl EntryId {
     }
 }
 
-/// Changes that are committed together.
+/// An entry of the log: changes that are committed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The id.

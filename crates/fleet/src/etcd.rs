@@ -27,7 +27,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The size of the largest answer, in bytes. An answer of this size has room for 100 entries of the log.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// A call failed.
+/// Why a call to etcd failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EtcdError {
     /// No machine of etcd answered, or fewer than a majority of the machines work. It is not known whether the call was carried out.
@@ -65,7 +65,8 @@ pub struct Tls {
 #[derive(Clone, Debug)]
 pub struct Etcd {
     machines: Arc<[Machine]>,
-    /// The number of calls that were not answered. This number, modulo the number of machines, is the index of the machine that gets the next call.
+    /// How many times the calls moved to the next machine, because a machine did not answer. This number, modulo the number of machines, is the index
+    /// of the machine that gets the next call.
     asked: Arc<AtomicUsize>,
 }
 

@@ -5,7 +5,7 @@
 //! log/<n>    an entry: the changes up to number n
 //! part/<id>/<k>, large/<n>, staging/<id>   the parts of entries that are too large for one record (`parts.rs`)
 //! member/<name>, invitation/<id>, files/member   the members (`membership.rs`)
-//! terms/delta   how long a proof counts (`delta.rs`)
+//! terms/delta   how long a proof is valid (`delta.rs`)
 //! sessions/sealed   the encrypted keys of sessions (`shared_keys.rs`)
 //! certificate/<name>, order/<name>   the encrypted shared certificates (`shared_certificates.rs`), and the orders of certificates (`orders.rs`)
 //! node/<id>, beat/<id>, applied/<id> the running processes of the members (`registration.rs`)

@@ -238,7 +238,7 @@ pub(crate) enum News {
     Head(Head),
     /// The log has a new entry.
     Entry(Entry),
-    /// A process has applied a change; `None` if its report was deleted.
+    /// The id of a process, and the last change that the process reported as applied; `None` if its report was deleted.
     Applied(String, Option<Revision>),
 }
 
@@ -541,8 +541,8 @@ impl Log {
         }
     }
 
-    /// Translates a change of a key into [`News`]; `None` for a record that cannot be read. When the member next asks etcd for a proof, it also reads
-    /// this record, and gets the error.
+    /// Translates a change of a key into [`News`]. `None` if no event reports changes of this key, if the record is an entry with parts, or if the
+    /// record cannot be read. In the last case, the member gets the error when it next asks etcd for a proof, because it then reads the record again.
     fn news(&self, key: &[u8], value: Option<Vec<u8>>) -> Option<News> {
         let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/")?;
         if let Some(id) = rest.strip_prefix(b"applied/") {

@@ -34,13 +34,13 @@ pub struct Member {
 pub struct Running {
     /// The id of the process.
     pub id: String,
-    /// What the process has reported about itself; `None` if the process has no beat (a record in etcd that a running process renews).
+    /// The data that the process has reported about itself; `None` if the process has no beat (a record in etcd that a running process renews).
     pub about: Option<About>,
     /// The last change that the process has applied; `None` if the process has no beat.
     pub applied: Option<Revision>,
     /// The newest format that the process reads. `None` if the process has no beat, or if its program is so old that it does not report this format.
     pub reads: Option<u32>,
-    /// A digest of the keys of sessions that the process uses. `None` if the process has no keys, or has not reported its keys yet.
+    /// A digest of the keys of sessions that the process uses. `None` if the process has no beat or no keys, or has not reported its keys yet.
     pub keys: Option<KeysDigest>,
 }
 

@@ -82,7 +82,8 @@ impl Log {
         outcome?.map(drop).ok_or(LogError::PartsDeleted)
     }
 
-    /// The conditions that must hold in etcd when an entry with these changes is added.
+    /// The conditions that `staging/<id>` and all parts of these changes exist in etcd. The list is empty if the changes are not in parts. The
+    /// conditions must hold when the entry with these changes is added.
     pub(crate) fn has_parts(&self, encoded: &Encoded) -> Vec<Compare> {
         let parts = encoded.parts().map(|parts| {
             let parts_exist = (0..parts.checksums.len()).map(|nth| exists(self.part_key(parts.id, nth)));

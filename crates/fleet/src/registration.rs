@@ -126,7 +126,7 @@ pub(crate) struct Proof {
     pub(crate) files_followed: bool,
     /// The name of the files member.
     pub(crate) files_member: Option<String>,
-    /// The newest keys of sessions; `None` if no keys were shared yet.
+    /// The id of the newest keys of sessions; `None` if no keys were shared yet.
     pub(crate) keys: Option<Vec<u8>>,
 }
 

@@ -161,7 +161,8 @@ impl Replica {
         if entry.first > self.store.at().next().revision {
             return Ok(false);
         }
-        // Before the watch delivers an entry with records of a newer format, it delivers a head with this format.
+        // The watch delivers a head with a newer format before it delivers an entry with records of this format. So the store gets the format of the
+        // head first.
         head.map_or(Ok(()), |head| self.store.raise_format(head.format))?;
         apply(&*self.store, std::slice::from_ref(entry), entry.last())?;
         let (at, state) = now(&*self.store)?;
@@ -236,7 +237,7 @@ impl Replica {
                 Some(encoded) => encoded,
                 none => {
                     match self.log.encoded(head, std::slice::from_ref(change)).await {
-                        // The known head can be older than an upgrade of the log's format.
+                        // The known head can be older than an upgrade of the log's format, so the head is read again.
                         Err(LogError::NeedsFormat { .. }) if was_known => continue,
                         encoded => none.insert(encoded.map_err(|why| refused(why.into()))?),
                     }

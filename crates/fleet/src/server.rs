@@ -24,11 +24,11 @@ pub const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// The pause after an error with a cause in this member ([`ReplicaError::is_of_this_member`]).
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often a beat is renewed, in ticks of [`ASK_EVERY`].
+/// The interval at which a beat is renewed, in ticks of [`ASK_EVERY`].
 const RENEW_TICKS: u32 = 3;
-/// How often a member looks for processes without a beat, in ticks of [`ASK_EVERY`].
+/// The interval at which a member looks for processes without a beat, in ticks of [`ASK_EVERY`].
 const REAP_TICKS: u32 = 5;
-/// How often a member checks the size of the log, in ticks of [`ASK_EVERY`].
+/// The interval at which a member checks the size of the log and deletes unused parts of entries, in ticks of [`ASK_EVERY`].
 const TRIM_TICKS: u32 = 50;
 /// If a log of many changes is larger than this number of bytes, its older half is deleted.
 const LOG_BYTES_MAX: u64 = 32 << 20;
@@ -61,7 +61,7 @@ pub struct Numbers {
     pub acknowledged_millis: u64,
 }
 
-/// The source of a server.
+/// The source of facts of a server in a fleet.
 pub struct Server {
     store: Arc<dyn Source>,
     orders: Mutex<Option<UnboundedSender<Order>>>,
@@ -407,7 +407,8 @@ impl Follower {
         }
     }
 
-    /// Applies the log up to its present end. In some ticks, also renews the beat, looks for processes without a beat, and trims the log.
+    /// Asks etcd for a proof, and applies the log up to its present end. In some ticks, also renews the beat, looks for processes without a beat, and
+    /// trims the log.
     async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
         let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
@@ -451,7 +452,8 @@ impl Follower {
         let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
-            // It is possible that the record had the lease of another process of this machine. When that process ended, etcd deleted the record.
+            // It is possible that the record `files/following` had the lease of another process of this machine, and that etcd deleted the record
+            // when that process ended. If this process follows the edited files, it writes the record again.
             false => self.said_files = false,
         }
         // The files member is stored before the proof, because a request reads the files member after the proof.

@@ -94,8 +94,8 @@ impl Log {
     }
 
     /// Adds or replaces a certificate, or removes it (`None`), if `before` is still the newest set. `id` is the identifier of the set after the
-    /// change. If an order is given, the call also records that the order succeeded, with the text from `order`. If this member no longer has the
-    /// order, the call changes nothing. Returns whether the change was made.
+    /// change. If an order is given, the call also records that the order succeeded, and stores the text that is given with the order. If this member
+    /// no longer has the order, the call changes nothing. Returns whether the change was made.
     ///
     /// # Errors
     /// [`LogError::NotMember`], [`LogError::TooManyCertificates`], [`LogError::TooLarge`], or when etcd does not answer.

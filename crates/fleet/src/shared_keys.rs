@@ -4,7 +4,7 @@
 //! ```text
 //! sessions/id       the id of the newest keys
 //! sessions/sealed   the newest keys, encrypted
-//! keys/<id>         a digest of the keys that a process uses (`registration.rs`)
+//! keys/<id>         a digest of the keys that the process with the id `<id>` uses (`registration.rs`)
 //! ```
 
 use crate::etcd::{exists, has_value, is_absent, put, read};

@@ -99,7 +99,7 @@ impl State {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the proof counts now.
+    /// Whether the proof is still valid: less than Δ has passed since the time of the proof.
     pub(crate) fn is_current(&self, clock: BootClock) -> bool {
         let proven = self.proven.load(Ordering::Acquire);
         proven != 0 && clock().saturating_sub(proven) < self.delta

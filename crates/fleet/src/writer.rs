@@ -23,8 +23,8 @@ impl Writer {
     /// When the system lacks the resources for the writer.
     pub fn new(store: Arc<dyn Source>, log: Log) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // No running process has this number. So no member has a connection to this writer. Therefore each member writes its reports to etcd without
-        // a delay.
+        // `author` is a random number, and not the number of a running process. So no member has a connection to this writer. Therefore each member
+        // writes its reports to etcd without a delay.
         let author = random().map(u64::from_be_bytes).map_err(io::Error::other)?;
         let replica = Replica::new(log, Arc::clone(&store), author);
         Ok(Writer { replica, store, runtime: Mutex::new(runtime) })

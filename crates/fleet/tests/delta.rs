@@ -33,7 +33,7 @@ fn processes_with_different_deltas_do_not_run_at_once() {
     wait_until("the second says why it waits", || second.why().is_some());
     assert_eq!(second.why(), Some(ReplicaError::Log(LogError::OtherDelta { fleet: 1_000, own: 4_000 })));
     assert_eq!((second.is_current(), delta()), (false, Duration::from_secs(1)));
-    // The registration of a killed server is still in etcd. No server with the old Δ runs any more.
+    // Writes a registration, as a killed server leaves it in etcd. After `first.end()`, no server with the old Δ runs any more.
     server.put("/house/node/a.0000000000000007", "0123456789abcdef");
     first.end();
     wait_until("the second is current", || second.is_current());
@@ -54,7 +54,8 @@ fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     server.put("/house/node/b.0000000000000007", "0123456789abcdef");
     let began = Instant::now();
     add_one(&first).unwrap();
-    // The registration of the other process is deleted only after 2Δ. So the author had to wait for Δ before the change was acknowledged.
+    // The registration of the other process is deleted only after 2Δ, so the process was still registered. It sent no report, so the author had to
+    // wait for Δ before the change was acknowledged.
     assert!(began.elapsed() >= LONG, "{:?}", began.elapsed());
 
     server.signal("-STOP");
@@ -62,7 +63,8 @@ fn a_proof_counts_for_delta_and_a_change_waits_for_it() {
     std::thread::sleep(LONG / 2);
     assert!(first.is_current() || began.elapsed() > LONG, "the proof ended after {:?}", began.elapsed());
     wait_until("the proof ends", || !first.is_current());
-    // The member asked its last question before etcd was stopped.
+    // The question of the last proof was asked before etcd was stopped, so this proof ends at most Δ after the stop. The bound also allows for a slow
+    // test.
     assert!(began.elapsed() < LONG * 3, "{:?}", began.elapsed());
     server.signal("-CONT");
     wait_until("the first is current again", || first.is_current());

@@ -98,8 +98,8 @@ fn reports_go_straight_to_the_author_and_seldom_to_etcd() {
     assert!(reports_in_etcd(&server, &second_id) - before >= CHANGES);
 }
 
-/// If the machine of a change's author cannot be reached any more, but the direct connection to it has not ended yet, a report on this connection is lost.
-/// Then the report must come through etcd.
+/// The machine of a change's author cannot be reached any more, but the direct connection to it has not ended yet. So a report on this connection is
+/// lost. Then the report must come through etcd.
 #[test]
 fn a_report_that_is_lost_on_its_way_comes_through_etcd() {
     let (server, runtime) = (Server::start(), Runtime::new().unwrap());

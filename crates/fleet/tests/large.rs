@@ -79,7 +79,7 @@ fn a_large_change_is_applied_by_all() {
     wait_until("the parts are deleted", || keys(&server, "part").is_empty());
     assert_eq!(keys(&server, "large"), Vec::<String>::new());
     add_one(&late).unwrap();
-    // These are the entries of the two later changes, which were not trimmed.
+    // The log still contains the entries of the two later changes, which were not trimmed.
     assert_eq!(runtime.block_on(log.after(Revision(2))).unwrap().len(), 2);
 }
 
@@ -125,7 +125,7 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// A store that needs longer than one beat to apply a large change.
+/// A store that needs five seconds to apply a large change. After this time, etcd has deleted the beat of a process that did not renew the beat.
 struct Slow(Memory);
 
 impl Source for Slow {
@@ -145,7 +145,8 @@ impl Source for Slow {
     }
 }
 
-/// A member that needs longer than one beat to apply a large change stays registered. The author of the change also stays registered.
+/// A member stays registered even if it applies a large change for longer than etcd keeps a beat that is not renewed. The author of the change also
+/// stays registered.
 #[test]
 fn a_member_that_applies_a_large_change_keeps_its_registration() {
     let server = Server::start();
@@ -155,7 +156,7 @@ fn a_member_that_applies_a_large_change_keeps_its_registration() {
     wait_until("both are current", || first.is_current() && second.is_current());
     let registered = || server.values("/house/node/");
     let before = registered();
-    // `before` contains the keys and the values.
+    // Two processes are registered. `before` has a line for each key, and a line for each value.
     assert_eq!(before.len(), 4);
     first.commit(&large(3)).unwrap();
     wait_until("the second has the change", || second.at().revision == Revision(1) && second.is_current());
@@ -227,7 +228,7 @@ fn a_missing_or_changed_part_is_refused() {
     assert_eq!(late.proven(), 0);
     let refused = add_one(&late);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
-    // The entry was deleted in the meantime.
+    // If the entry was trimmed in the meantime, the error says so, and does not say that a part is damaged.
     let head = runtime.block_on(log.head()).unwrap();
     assert!(runtime.block_on(log.trim(head, Revision(1))).unwrap());
     assert_eq!(runtime.block_on(log.after(Revision(0))), Err(LogError::Trimmed { after: Revision(0) }));

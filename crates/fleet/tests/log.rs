@@ -20,7 +20,7 @@ fn head(revision: u64, state: u128) -> Head {
     Head { at, state, format: enfilade_facts::format::FORMAT, first: Revision(42), log_bytes: 0 }
 }
 
-/// The numbers and texts of all entries after a change.
+/// The numbers and texts of all changes that a reader gets after the change with the number `revision`. The reader gets whole entries.
 async fn all_after(log: &Log, mut revision: Revision) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     loop {

@@ -167,7 +167,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let trimmed = ReplicaError::Log(LogError::Trimmed { after: Revision(0) });
     wait_until("the late member finds no next change", || late.why() == Some(trimmed.clone()));
     assert_eq!(late.proven(), 0);
-    // etcd has lost changes.
+    // Simulates that etcd has lost changes: the log `/old` ends before the newest change of the store.
     drop(writer);
     let old = server.log("/old", STORE);
     runtime.block_on(old.begin(Revision(1), 0)).unwrap();
@@ -178,7 +178,7 @@ fn a_member_behind_the_log_and_a_log_behind_a_member_are_refused() {
     let refused = add_one(&ahead);
     assert!(matches!(refused, Err(CommitError::Source(_))), "{refused:?}");
     drop(ahead);
-    // etcd has also lost the table of members, or everything. The error must not say that the member is the cause.
+    // Simulates that etcd has also lost the table of members (`/bare`), or everything (`/none`). The error must not say that the member is the cause.
     let bare = server.log("/bare", STORE);
     runtime.block_on(bare.begin(Revision(3), digest_of(&*store))).unwrap();
     let lost = ReplicaError::Log(LogError::NotMember { name: "lost".to_owned() });
@@ -291,7 +291,7 @@ fn processes_of_one_machine_share_a_store() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
-/// One of the two commands fails. Its error must not say that the machine is not a member.
+/// If two commands move the files at the same time, one of them fails. Its error must not say that the machine is not a member.
 #[test]
 fn two_commands_that_move_the_files_at_once_are_told_apart() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -364,8 +364,8 @@ fn a_server_that_ends_shows_nothing_and_is_not_waited_for() {
     assert_eq!(second.numbers().acknowledged, 1);
 }
 
-/// If this member added a change, the records of the other members would differ from the digest in the log. Then the other members would refuse
-/// requests.
+/// The second member writes a wrong record. If it then added a change, the records of the other members would differ from the digest in the log. Then
+/// the other members would refuse requests.
 #[test]
 fn a_member_that_made_a_change_wrongly_adds_none() {
     let server = Server::start();

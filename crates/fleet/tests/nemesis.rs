@@ -178,7 +178,8 @@ fn a_late_answer_proves_nothing_later_than_its_question() {
         }
         let held_at = boot_clock();
         answers.hold(true);
-        // After this time, the member has asked a question, and the relay holds back the answer. Later questions get no answer.
+        // During this pause, the member asks a question, and the relay holds back the answer. Then the relay holds back all later questions, so that
+        // they get no answer.
         std::thread::sleep(Duration::from_millis(700));
         questions.hold(true);
         answers.hold(false);
@@ -216,7 +217,7 @@ fn a_repeated_change_waits_for_the_members_that_lack_it() {
     let mut change = change();
     change.delete::<Domain>(&id());
     relay.both().iter().for_each(|direction| direction.hold(true));
-    // The change is added to the log, and no process learns that it was added.
+    // Simulates that the author has added the change to the log, and has not learned that it was added.
     let after = stores[0].read(|view| digest(&After::of(view, &change).unwrap().view()));
     let head = runtime.block_on(log.head()).unwrap();
     runtime.block_on(log.append(head, std::slice::from_ref(&change), after.unwrap().unwrap())).unwrap();

@@ -33,7 +33,7 @@ fn a_member_with_a_stopped_clock_proves_anew_before_it_shows_facts() {
     assert!(prove().is_ok());
     relay.both().iter().for_each(|direction| direction.hold(true));
     add_one(&first).unwrap();
-    // The clock alone is not enough on such a machine: the member counts as current, but lacks the change.
+    // With a clock that stands still, no proof ever ends: the member counts as current, but lacks the change.
     assert!(paused.is_current() && number(&paused).1 == 0);
     let why = prove().unwrap_err().to_string();
     assert!(why.contains("cannot prove that its facts are current"), "{why}");

@@ -81,7 +81,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
     let head = runtime.block_on(log(FORMAT).head()).unwrap();
     assert_eq!((head.format, head.at.revision), (OLD, Revision(7)));
     assert!(a.is_current() && b.is_current());
-    // The second member is updated, but only one of its two servers.
+    // The second member has two servers now: one of the new version, and one of the old version.
     let old_server = b;
     let b = server_of(&server, "b", FORMAT, &stores[1]);
     assert!(matches!(upgrade(FORMAT), Err(LogError::OldPrograms { .. })));
@@ -94,7 +94,7 @@ fn a_fleet_gets_a_newer_format_when_all_servers_read_it() {
         Err(LogError::NotMember { name: "x".to_owned() })
     );
     assert_eq!((upgrade(FORMAT), upgrade(FORMAT)), (Ok(OLD), Ok(FORMAT)));
-    // The change is made at once, although the servers may not know the new head yet.
+    // Both changes are made at once, although the servers may not know the new head yet.
     a.commit(&with_home()).unwrap();
     b.commit(&large()).unwrap();
     assert_eq!(runtime.block_on(log(FORMAT).head()).unwrap().format, FORMAT);

@@ -38,9 +38,9 @@ impl SecondAsk {
 }
 
 impl House {
-    /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. The server
-    /// refuses every password from a blocked address, and every token secret that needs a slow hash. Failures are counted under `named`: this is the
-    /// name or id that the client sent. If `named` is `None`, failures are counted under the authid in `ask`.
+    /// Asks door 2 about a name and a secret. A failure is answered after a delay. An address that fails too often is blocked for a while. From a
+    /// blocked address, the server refuses every password, and every token secret that needs a slow hash. Failures are counted under `named`: this is
+    /// the name or id that the client sent. If `named` is `None`, failures are counted under the authid in `ask`.
     ///
     /// # Errors
     /// The door's refusal.
@@ -300,7 +300,7 @@ impl House {
             Err(refusal) => refusal,
         };
         let Refusal::Identity(WrongSecret(link)) = &refusal else {
-            // No password was judged.
+            // No password was judged, so the count is reduced again.
             counted.into_iter().for_each(|counted| self.per_minute.take_back(counted, then));
             return Err(refusal);
         };

@@ -36,7 +36,8 @@ pub struct DoorAnswer {
     pub why: Option<Refusal>,
     /// The result of the door, or the reason for its refusal, in one line.
     pub says: String,
-    /// The roles and ACL entries, in the order in which the door checked them. After a refused read, a line can describe a listing of the directory.
+    /// The roles and ACL entries, in the order in which the door checked them. If a read of a directory is refused, the last line can describe what a
+    /// listing of the directory shows.
     pub walk: Vec<String>,
 }
 
@@ -96,7 +97,7 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// The project of the remedy.
+    /// The project that the remedy is about; `None` for a remedy without a project.
     pub fn project(&self) -> Option<&ProjectId> {
         match self {
             Remedy::Binding(id)
@@ -203,7 +204,7 @@ impl Explaining<'_> {
         self.walk_to_file(&who, name, path, right)
     }
 
-    /// The part of the walk after door 2.
+    /// The walk through doors 3 to 5, after door 2 has been asked about the principal.
     fn walk_to_file(
         &mut self,
         who: &Principal,
@@ -255,7 +256,7 @@ impl Explaining<'_> {
         }
     }
 
-    /// The answer of door 2, and the principal.
+    /// Asks door 2, and records its answer. Returns the principal.
     fn identity(&mut self, authid: &Authid, project: Option<&ProjectId>) -> Result<Principal, ()> {
         let who = self.house.who_would(authid, project).or_else(|why| self.refused(why, Vec::new()))?;
         match self
@@ -301,7 +302,8 @@ fn said_of(who: &Principal) -> String {
 }
 
 impl House {
-    /// The role that would give this principal the missing rights.
+    /// The remedy for missing rights. Depending on the credential and the datastore, it is for example a role, another credential, or a session for a
+    /// project.
     fn role_for(
         &self,
         who: &Principal,
@@ -344,8 +346,9 @@ impl House {
         }
     }
 
-    /// Describes in one line a listing of `directory`, if no role makes this directory visible. `None` if the directory is not on the way to an
-    /// object on which the principal has a role (`ways.rs`). This function checks neither whether these objects exist nor what their ACLs grant.
+    /// Describes in one line what a listing of `directory` shows if no role makes the directory visible: the names that lead to objects on which the
+    /// principal has a role (`ways.rs`). `None` if there are no such objects below the directory. This function checks neither whether these objects
+    /// exist nor what their ACLs grant.
     fn ways_from(&self, who: &Principal, permit: &DatastorePermit, directory: &StorePath) -> Option<String> {
         const SHOWN: usize = 5;
         let (now, memo, store) = (self.now(), &self.parts.access_memo, (permit.name(), permit.access()));

@@ -247,7 +247,8 @@ impl<W> State<W> {
         });
     }
 
-    /// Removes the newest job of the address with the most failures, if that address has more than `failures` failures.
+    /// Removes the newest job of the address with the most failures, if that address has more than `failures` failures. Returns whether a job was
+    /// removed.
     fn make_room(&mut self, failures: u32) -> bool {
         let worst = (0..self.queue.len())
             .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));

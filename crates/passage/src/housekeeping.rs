@@ -14,8 +14,9 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 const DAY_SECONDS: u64 = 24 * 3600;
 
 impl House {
-    /// Asks only door 3. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes
-    /// no view and makes no system call. It takes a lock only for the first operation on a datastore, and for a removable datastore.
+    /// Asks only door 3 about an operation on a datastore. Returns the permit, and a guard: the ledger counts the operation until the guard is
+    /// dropped. The caller must check by other means that its client may know the answer. While the facts do not change, this function takes no view
+    /// and makes no system call. It takes a lock only for the first operation on a datastore, and for a removable datastore.
     ///
     /// # Errors
     /// The door's refusal.

@@ -103,7 +103,8 @@ impl Stay {
     }
 }
 
-/// The bytes of a piece. When this value is dropped, the bytes are counted in the quota, because they stay on the disk.
+/// The begin and end of a piece in the file, in bytes, and its reserved quota. When this value is dropped, the bytes of the piece are counted in the
+/// quota, because they stay on the disk.
 struct Counted {
     reservation: Option<QuotaReservation>,
     begin: u64,

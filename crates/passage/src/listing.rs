@@ -331,8 +331,8 @@ impl Listing {
         Ok((entries, last))
     }
 
-    /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise the
-    /// caller uses [`Listing::next_batch`]. This function may be called only before the first batch is read.
+    /// Returns all visible entries, if the directory has at most `at_most` entries and can be listed without waiting for the disk. Otherwise returns
+    /// `WouldWait`, and the caller uses [`Listing::next_batch`]. This function may be called only before the first batch is read.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].

@@ -41,7 +41,8 @@ struct Entry {
     /// The tick at which the window began. `failures` is the number of failures since this tick.
     window: u64,
     failures: u32,
-    /// The number of blocks so far. `until` is the tick at which the present block ends.
+    /// The number of blocks so far. It is reset after a long time without failures (see `BAR_MAX`). `until` is the tick at which the present block
+    /// ends.
     strikes: u32,
     until: u64,
     /// The tick of the last failure.

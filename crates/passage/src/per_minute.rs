@@ -14,7 +14,7 @@ const WINDOW: u64 = 60_000;
 /// The requests that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
-    /// The one-time codes of a user.
+    /// The requests of a user for a one-time code, to sign in, and to change the second factor or passkeys.
     Codes(UserId),
     /// The uses of a link.
     Uses(CredentialId),
@@ -33,7 +33,7 @@ impl Counted {
     }
 }
 
-/// The requests of the current window.
+/// The number of the current window, and the counts of the requests in this window.
 #[derive(Default)]
 pub(crate) struct PerMinute(Mutex<(u64, HashMap<Counted, u32>)>);
 

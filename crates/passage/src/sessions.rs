@@ -39,8 +39,8 @@ pub(crate) enum Purpose {
 }
 
 impl House {
-    /// Replaces the Fernet keys. The server calls this function each time after it read the key repository. `None` means that the key repository
-    /// cannot be read. Without keys, every token is refused.
+    /// Replaces the Fernet keys. The server calls this function after each reading of the key repository. `None` means that the key repository cannot
+    /// be read. Without keys, every token is refused.
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         self.sessions.set_keys(keys);
     }

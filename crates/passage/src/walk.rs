@@ -220,8 +220,8 @@ impl House {
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
     }
 
-    /// The refusal of an operation that the ledger cannot count. A principal without a role on the datastore gets the refusal of door 4 instead,
-    /// because the ledger refuses only operations in datastores that exist.
+    /// The refusal of an operation that the ledger cannot count. A principal without a role on the datastore gets the refusal of door 4 instead.
+    /// Otherwise the principal would learn that the datastore exists, because the ledger refuses only operations in datastores that exist.
     #[cold]
     fn hide_refusal<M: Mode, T>(
         &self,

@@ -19,7 +19,8 @@ pub const MESSAGE_BYTES_MAX: usize = ACL_BYTES_MAX + 1;
 /// A request. If the request needs a descriptor, the descriptor is sent with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// From now on, requests on this connection may act on files in the mount of this directory. The directory is the root of a datastore.
+    /// The descriptor of this request is the root of a datastore. From now on, requests on this connection may act on files in the mount of this
+    /// root.
     Root,
     /// Set `security.NTACL` of a file or directory.
     SetAcl(&'a [u8]),
@@ -34,7 +35,8 @@ pub enum Request<'a> {
     },
     /// Open a queue for reports of changes. The answer contains the descriptor of the queue.
     Watch,
-    /// Report moves, deletions and changes of attributes on the file system of a directory. The reports go to the queue of this connection.
+    /// Report moves, deletions and changes of attributes on the file system of the directory that is sent with this request. The reports go to the
+    /// queue of this connection.
     Mark,
     /// Listen on an address with a port below 1024. The answer contains the listening socket.
     Listen(SocketAddr),

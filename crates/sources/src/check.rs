@@ -50,7 +50,7 @@ pub fn check(snapshot: &dyn Snapshot, progress: Progress<'_>) -> Result<Checked,
     Ok(Checked { tables, problems: name(snapshot, problems)? })
 }
 
-/// Counts the sound records of a table, group by group, and compares each group with its tally.
+/// Counts the sound records of a table. Compares the records of each group, and of the whole table, with the stored tally.
 fn check_table(
     snapshot: &dyn Snapshot,
     table: Table,

@@ -287,7 +287,7 @@ fn a_large_change_of_which_a_piece_is_lost_makes_it_anew() {
     assert_eq!((look(), BUILT.get()), (Ok(3_000), built + 1));
 }
 
-/// The change has more keys than an entry of the change log can name.
+/// The change has more keys than an entry of the change log can name with all its pieces.
 #[test]
 fn after_a_change_of_nearly_everything_it_is_made_anew() {
     let memory = Memory::new(StoreId(1));

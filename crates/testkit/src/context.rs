@@ -4,7 +4,7 @@ use enfilade_admin::{ChangeContext, LimitModel, PasswordRules, ReservedPaths};
 use enfilade_facts::{Clocks, Requester, Source};
 use enfilade_sources::files::file_set::FileSet;
 
-/// An administrator's context for changes, at this time.
+/// The context in which an administrator makes changes at the time `now`.
 pub fn change_context<'a>(
     facts: &'a dyn Source,
     files: &'a FileSet,

@@ -105,12 +105,12 @@ impl CountedFacts {
         self.counted.reads()
     }
 
-    /// Lets another server make a change right before the next commit, at this time.
+    /// Lets another server make the change `act` right before the next commit, at the time `now`.
     pub fn before_next_commit(&self, now: Clocks, act: impl FnOnce(&ChangeContext<'_>) + Send + 'static) {
         *self.meanwhile.lock().unwrap() = Some((now, Box::new(act)));
     }
 
-    /// An administrator's context for changes, at this time.
+    /// The context in which an administrator makes changes at the time `now`.
     pub fn change_context(&self, now: Clocks) -> ChangeContext<'_> {
         change_context(self, &self.files, &self.reserved, now)
     }

@@ -81,7 +81,7 @@ pub struct TestHouse {
     pub source: Arc<Memory>,
     /// The clock of the server.
     pub clock: FixedClock,
-    /// The files that people edit.
+    /// The files that people edit, such as `user.cfg`.
     pub files: FileSet,
     /// Receives the tokens with a slow hash that must be replaced by a fast hash.
     pub upgrades: Receiver<Upgrade>,
@@ -140,7 +140,7 @@ impl TestHouse {
         Self::changed(remembering, |parts| parts.locks = locks)
     }
 
-    /// An empty server with changed parts.
+    /// An empty server. Before the server is made, `change` can replace its parts.
     pub fn changed(remembering: Remembering, change: impl FnOnce(&mut Parts)) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
         let clock = FixedClock::default();
@@ -184,7 +184,7 @@ impl TestHouse {
         &*self.source
     }
 
-    /// The context of changes by a test.
+    /// The context in which a test changes the facts of the server, at the present time of the server's clock.
     pub fn change_context(&self) -> ChangeContext<'_> {
         change_context(self.facts(), &self.files, self.house.reserved(), self.clock.now())
     }

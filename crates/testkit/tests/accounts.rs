@@ -325,7 +325,7 @@ async fn a_login_is_written_once_a_day() {
     assert_eq!(written().0, before.0 + 2);
     world.house.clock.advance_seconds(2 * DAY);
     assert_eq!(world.password(RIGHT).await, "permit");
-    // If the clock was ahead during a login, the record must not keep a day in the future.
+    // A login while the clock is ahead records a day in the future. The next login, or the next check of all records by a server, corrects the day.
     let today = Activity::day_of(world.house.clock.now().unix_seconds);
     for is_login in [true, false] {
         let ahead = ChangeContext { now: world.house.clock.now(), ..world.ctx() };
@@ -371,7 +371,8 @@ async fn a_changed_configuration_applies_to_all_users_after_the_start() {
     assert_eq!(world.password(RIGHT).await, "permit");
     settle_activities(&world.ctx()).unwrap();
     assert_eq!(world.password(RIGHT).await, "ID06");
-    // Without the rule, nothing is recorded. If the rule is configured later, the days without a login are counted from that moment.
+    // Without the rule for inactive users, the facts contain no day of a last login. If the rule is configured later, the days without a login are
+    // counted from that moment.
     settle_activities(&ChangeContext { passwords: PasswordRules::NONE, ..world.ctx() }).unwrap();
     assert_eq!((world.password(RIGHT).await, world.activity()), ("permit", None));
     settle_activities(&world.ctx()).unwrap();

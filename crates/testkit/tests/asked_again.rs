@@ -20,7 +20,7 @@ type Actor = Box<dyn FnMut() + Send>;
 /// A number that is greater than the number of reads of the facts in one walk.
 const STEPS: usize = 24;
 
-/// The facts of a server, with an actor that runs before a revision is returned and after a view was used.
+/// The facts of a server. The actor runs each time before the facts return their revision, and each time after a view was used.
 struct Watched {
     facts: Arc<dyn Source>,
     actor: Arc<Mutex<Option<Actor>>>,
@@ -291,7 +291,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let file = house.content(&main).join("file");
     std::fs::write(&file, "x").unwrap();
     enfilade_admin::set_acl(&house.change_context(), &main, &path("file"), &everything).unwrap();
-    // The entry is read once, and is then remembered under its state.
+    // The first listing reads the entry, and the server remembers it. The second listing is answered from memory.
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
         listing().all_cached(16).unwrap().ready().is_some_and(|entries| entries.len() == 1),
@@ -305,8 +305,8 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
 }
 
-/// Roles are removed between two batches of a listing of ways. The test reads the listing as PROPFIND does: batch after batch, until the listing
-/// ends.
+/// Removes roles between two batches of a listing of ways: of the names that lead to paths on which the user has a role. The test reads the listing
+/// as PROPFIND does: batch after batch, until the listing ends.
 #[test]
 fn a_listing_of_ways_ends_when_the_roles_on_its_last_names_are_taken() {
     for left in [&[0][..], &[0, 7], &[0, 8], &[0, 8, 19]] {
@@ -351,7 +351,7 @@ fn a_listing_of_ways_ends_when_the_roles_on_its_last_names_are_taken() {
     }
 }
 
-/// The token is deleted between two pieces, or after the last one.
+/// Deletes the token with which the upload was authenticated, either between two pieces of the body or after the last piece.
 #[test]
 fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     for (name, is_there) in [("new", false), ("old", true)] {
@@ -394,7 +394,7 @@ fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     }
 }
 
-/// The facts do not contain the ACL of a file, so the ACL is read again each second.
+/// An ACL is stored with its file and not in the facts. So a running download reads the ACL again each second.
 #[test]
 fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
     let world = World::new();

@@ -8,7 +8,7 @@ use enfilade_testkit::second_reader::{self, Datastores};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The result of the server's reader: the valid datastores, and the broken sections by name. A line outside of any section has the form `line N`.
+/// The result of the server's reader: the valid datastores, and the names of the broken sections, or `line N` for a broken line outside of sections.
 fn ours(text: &str) -> (Datastores, Vec<String>) {
     let parsed = section_config::parse(text.as_bytes());
     let (mut stand, mut broken) = (Datastores::new(), Vec::new());

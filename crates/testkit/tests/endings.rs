@@ -1,5 +1,5 @@
 //! Makes each change that ends sessions, in a separate world. Sessions that depend on the changed record end with the commit, and stay ended when the
-//! change is undone. A new session after that has all its roles again.
+//! change is undone. A session that is issued after the change was undone has all roles again.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -84,7 +84,7 @@ impl World {
         World { ann, bea, domain, groups, project, credential: made.id, trust, house }
     }
 
-    /// Issues a session of this kind.
+    /// Issues a session of the kind `what`, with an audit id of 16 bytes `own`. Returns the token of the session.
     fn session(&self, what: &str, own: u8) -> String {
         self.seal(&self.claim(what, own))
     }
@@ -159,7 +159,7 @@ impl World {
     }
 }
 
-/// An access token with which a consumer acts for the user, with the role `own`.
+/// Adds an access token with which a consumer acts for the user, with the role `own`.
 fn add_access(house: &TestHouse, user: UserId, project: ProjectId) {
     let roles = admin::list_named_roles(house.facts()).unwrap();
     let roles = roles.into_iter().filter(|(_, row)| row.name == "own").map(|(id, _)| id).collect();
@@ -184,7 +184,8 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The kind of session that ends, the roles that the session keeps, and a function that undoes the change, if the change can be undone.
+/// The kind of session that the change ends, the roles of the session after the change, and a function that undoes the change, if the change can be
+/// undone.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {

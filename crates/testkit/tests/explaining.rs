@@ -144,7 +144,7 @@ fn keys() -> KeyRing {
     KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
 }
 
-/// The first refusal of an explanation.
+/// The code of the first refusal in an explanation; `None` if every door grants the request.
 fn code_of(explanation: &Explanation) -> Option<&'static str> {
     explanation.doors.iter().find_map(|door| door.code)
 }

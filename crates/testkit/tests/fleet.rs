@@ -283,7 +283,7 @@ impl Model {
         go("the revocation is acknowledged", &|world| {
             let Some(committed) = world.committed else { return false };
             let all_have = !world.record.is_there || world.b.applied >= Some(1);
-            // Time within a unit has no order, so "later than Δ" means the next unit.
+            // Moments within one unit of time have no order. So only the unit after `committed + DELTA` is certainly later than Δ after the commit.
             let is_late = world.now > committed + DELTA;
             let is_new = !std::mem::replace(&mut world.acknowledged, true);
             is_new && (all_have || is_late || !self.keeps(Rule::WaitThenAcknowledge))
@@ -502,7 +502,7 @@ impl Model {
                 let member = &mut world.takeover.members[own];
                 let is_asked = member.is_registered && member.saw_no_process && member.known_home != name;
                 (member.known_home, member.saw_no_process) = (name, false);
-                // The commit also compares the home.
+                // The commit also expects that the other member is still the home.
                 is_asked && may && std::mem::replace(&mut world.takeover.home, name) != name
             });
             go(begins, &|world| {

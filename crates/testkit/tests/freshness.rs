@@ -73,7 +73,7 @@ enum Step {
 enum Writer {
     Idle,
     CommittedRevocation,
-    /// Only without the second half of rule 5: the ledger was read first.
+    /// Only without the second half of rule 5: the ledger was read before the change to "offline" was committed.
     SawNobody,
     CommittedOffline,
     NobodyInside,

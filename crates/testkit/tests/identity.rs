@@ -155,7 +155,7 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     assert!(inside.find(&StorePath::root(), AccessMask::LIST, Blocking).is_ok());
     house.clock.advance_seconds(1);
     assert_eq!(code(&house, right()).await, "ID25");
-    // The API token of the user has the same rights.
+    // The administrator can still log in with the API token, which has the same rights.
     assert_eq!(why_no_administrator(&house), None);
     let cut = inside.find(&StorePath::root(), AccessMask::LIST, Blocking).map(drop);
     assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
@@ -163,7 +163,7 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
 }
 
-/// The code with which door 2 refuses the administrator.
+/// The code with which door 2 refuses the administrator; `None` if the administrator is admitted.
 fn why_no_administrator(house: &TestHouse) -> Option<&'static str> {
     let now = house.clock.now().unix_seconds;
     let found = enfilade_admin::administrators(house.facts(), Administers::Server, now).unwrap();
@@ -220,8 +220,8 @@ async fn a_certificate_stands_for_the_token_it_is_bound_to() {
     }
 }
 
-/// A guest can use only the place of the link. A guest can make no call of an API, not even about the maker of the link. The use of a link does not
-/// count as a login of its maker.
+/// A guest can use only the file or folder for which the link was made. A guest can make no call of an API, not even about the maker of the link. The
+/// use of a link does not count as a login of its maker.
 #[tokio::test]
 async fn a_guest_of_a_link_makes_no_calls() {
     let house = house();

@@ -501,7 +501,8 @@ fn a_long_call_goes_on_while_its_role_permits_it() {
         visit.may_go_on(&permit).unwrap();
         calls.push((name, scope, visit, permit));
     }
-    // Without this role, the second call `list_users` would list other users than before. The loss of the role ends all sessions that depend on it.
+    // Without the role `admin`, the second call of `list_users` would list other users than before. The loss of the role ends all sessions that
+    // depend on it.
     let who = Target::User(world.ann.0.clone());
     admin::take_role(&ctx, &who, &On::Project(world.project), "admin").unwrap();
     let goes_on: Vec<bool> =

@@ -158,8 +158,8 @@ fn nothing_is_imported_for_what_is_deleted_meanwhile() {
             let other = admin::add_role(&ctx, "other", None).unwrap().0;
             let roles = admin::list_named_roles(ctx.facts).unwrap();
             let worker = roles.iter().find(|(_, role)| role.name == "worker").unwrap().0;
-            // The deletion of the implied role must not take away the role with which the other records are delegated. So another role is used in
-            // this case.
+            // `delete` also deletes the role `other`, which the imported role (`nth` is 3) implies. The other records need the role `worker`, so
+            // `worker` is not deleted.
             let role = if nth == 3 { other } else { worker };
             let things: Vec<_> = imported(&world, role).into_iter().skip(nth).take(1).collect();
             let delete = || {

@@ -10,7 +10,7 @@ use enfilade_facts::{AuditRecord, Change, Clocks, LastMarks, MirrorHealth, Passe
 use enfilade_testkit::CountedFacts;
 use std::ops::ControlFlow;
 
-/// The time at which the marks are set.
+/// The time at which revocation marks are set, in seconds since the epoch.
 const START: i64 = 1_000_000;
 
 struct World {
@@ -30,7 +30,7 @@ impl World {
         })
     }
 
-    /// Sets marks of tokens that end `end` seconds after the start.
+    /// Sets a revocation mark for each of the tokens `ids`. The marks end `end` seconds after `START`.
     fn revoke(&self, ids: std::ops::Range<u64>, end: i64) {
         let ids: Vec<Revoked> = ids.map(mark).collect();
         for marks in ids.chunks(100) {
@@ -93,7 +93,7 @@ fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
     assert_eq!((world.purge(5_001).0, world.left(), world.ends()), (5, 0, 0));
 }
 
-/// Marks in the older format, without an index by end.
+/// Tests marks in the older format, which has no index of marks by their end.
 #[test]
 fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
     for in_between in [0, 1, 700] {

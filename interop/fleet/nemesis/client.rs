@@ -17,8 +17,8 @@ impl<'a> Client<'a> {
         Client { address, stream: None }
     }
 
-    /// Sends a request. Returns `None` if no answer comes; then it is not known whether the server executed
-    /// the request. The text is the body of the answer, or the token of a new session.
+    /// Sends a request. Returns the status, and the body of the answer or the token of a new session. Returns `None` if no answer comes: then it is
+    /// not known whether the server executed the request.
     pub(super) fn ask(
         &mut self,
         method: &str,

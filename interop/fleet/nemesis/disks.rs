@@ -34,7 +34,8 @@ impl Disk {
         disk
     }
 
-    /// Waits until the disk of the member is not full. The disk is not filled while the caller holds the result.
+    /// Waits until the disk of the member is not full. The disk is not filled while the caller holds the result. Returns `None` if the disk is not of
+    /// this member.
     pub(super) fn is_free(&self, member: usize) -> Option<MutexGuard<'_, ()>> {
         (member == self.member).then(|| self.turn.lock().unwrap())
     }

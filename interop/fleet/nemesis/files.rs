@@ -40,7 +40,7 @@ pub(super) fn write_and_read(run: &Run) {
     }
 }
 
-/// The role of a reader, as a form.
+/// The body of a request that assigns the role of a reader.
 fn reads(authid: &str) -> String {
     format!("path=/datastore/main&role=DatastoreReader&auth-id={authid}")
 }

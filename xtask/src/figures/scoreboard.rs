@@ -193,7 +193,7 @@ fn held(goal: &Goal<'_>, record: &Record, usable: &[&Record]) -> (usize, usize) 
     (all.iter().filter(|holds| **holds).count(), all.len())
 }
 
-/// The goals that do not hold, of all benchmarks, with the reasons, and what could not be measured.
+/// Writes the goals that do not hold, of all benchmarks, with the reasons, and the measurements that were not possible.
 fn failing(page: &mut String, goals: &str, newest: &[&Record], usable: &[&Record], reasons: &[Reason]) {
     let (mut rows, mut missing, mut all) = (String::new(), String::new(), 0);
     let mut said: Vec<(&Reason, &Record)> = Vec::new();
@@ -237,7 +237,7 @@ fn failing(page: &mut String, goals: &str, newest: &[&Record], usable: &[&Record
     }
 }
 
-/// The goals that are not in the newest record of their benchmark, because the goals are newer than the record, or because there is no record.
+/// Writes the goals that are not in the newest record of their benchmark, because the goals are newer than the record, or because there is no record.
 fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item = &'r Record> + Clone) {
     let known = |bench: &str, id: &str| {
         newest
@@ -262,7 +262,7 @@ fn without_record<'r>(page: &mut String, goals: &str, newest: impl Iterator<Item
     }
 }
 
-/// The comparisons of a record. Comparisons in which Enfilade is slower come first.
+/// Writes the comparisons of a record. Comparisons in which Enfilade is slower come first.
 fn comparisons(page: &mut String, record: &Record) {
     let mut all: Vec<Comparison<'_>> = record.comparisons().collect();
     if all.is_empty() {
@@ -291,7 +291,7 @@ fn comparisons(page: &mut String, record: &Record) {
     page.push('\n');
 }
 
-/// How the record was made, and how to repeat it.
+/// Writes how the record was made, and how to repeat it.
 fn about(page: &mut String, record: &Record) {
     let _ = writeln!(
         page,

@@ -2,7 +2,7 @@
 
 use super::record::Estimate;
 
-/// A limit as it is written in the code: as 1/N if a limit below 1 is such a fraction, otherwise as a number.
+/// A limit as it is written in the code: as 1/N if it is below 1 and N is a whole number, otherwise as a number.
 pub(super) fn limit(value: f64) -> String {
     match 1.0 / value {
         parts if value > 0.0 && value < 1.0 && (parts - parts.round()).abs() < 1e-9 => {
@@ -29,7 +29,7 @@ pub(super) fn samples(of: Estimate) -> String {
     of.samples.map_or("–".to_owned(), |samples| samples.to_string())
 }
 
-/// A value: from 100 on as a whole number, from 10 on with one decimal, below that with up to three. A small ratio is shown as a fraction.
+/// A value: from 100 on as a whole number, from 10 on with one decimal, below 10 with up to three decimals. A small ratio is shown as a fraction.
 pub(super) fn figure(value: f64, unit: &str) -> String {
     match value.abs() {
         size if unit == "times" && size < 0.1 && size > 0.0 => format!("1/{}", figure(1.0 / value, "")),

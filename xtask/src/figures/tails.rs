@@ -4,10 +4,10 @@ use super::record::{Estimate, Record};
 use super::shown::{plain, samples, with_unit};
 use std::fmt::Write as _;
 
-/// The rows of a tail: the name of each row ends with one of these words.
+/// The name of each row of a tail ends with one of these words.
 const PARTS: [&str; 4] = ["p50", "p99", "p99.9", "max"];
 
-/// The latencies of the same requests.
+/// The latencies of one kind of requests.
 struct Tail<'r> {
     what: &'r str,
     n: u64,

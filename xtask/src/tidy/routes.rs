@@ -11,7 +11,7 @@ const MAKERS: &str = "crates/faces/src/routes.rs";
 /// A crate, and the name of one of its tables of routes.
 type Table = (&'static str, &'static str);
 
-/// The reviewed paths: they need no identity permit before their handler is called. The operations listener is not public.
+/// The reviewed paths: they need no identity permit before their handler is called. The listener of `OPERATIONS` is not public.
 const REVIEWED: [(Table, &[&str]); 8] = [
     (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
     (

@@ -53,7 +53,7 @@ struct Known {
 }
 
 impl LeafIndex {
-    /// Reads the index of this place; `None` if it does not exist or is not valid.
+    /// Reads the index of `place` from the file `index`. `None` if no index is used, or the index does not exist or is not valid.
     pub fn read(index: &Path, place: &Path, how: IndexUse) -> Option<Self> {
         let is_trusted = match how {
             IndexUse::Off => return None,

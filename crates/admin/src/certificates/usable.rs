@@ -1,5 +1,5 @@
 //! Answers questions about certificates: whether any of them can be used, whether another certificate may be sent instead of a given certificate, and
-//! which certificate revocation lists have problems. Also takes a list of the directory that exists already.
+//! which certificate revocation lists have problems. Also accepts an earlier list of the directory.
 
 use super::{BadCertificate, CertificateFiles};
 use enfilade_sources::files::certificates::Listed;

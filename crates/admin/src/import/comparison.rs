@@ -14,7 +14,7 @@ use enfilade_sources::files::acl_cfg::AclCfg;
 use enfilade_sources::files::section_config::Section;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of records in the text.
+/// The maximum number of differences in the text of [`would_return`].
 const NAMED_MAX: usize = 10;
 
 /// The only property of a datastore that takes rights away from users.

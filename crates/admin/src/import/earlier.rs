@@ -53,7 +53,7 @@ impl<'f> Earlier<'f> {
         self.stored.get(&what) == Some(&Stage::Whole) || self.of_file.contains(&what)
     }
 
-    /// Adds these names and the names of the file to the list.
+    /// Adds `names` and the names in `imported.json` to the list, in a change.
     pub(super) fn add(&self, change: &mut Change, names: impl IntoIterator<Item = (String, Stage)>) {
         let mut all: BTreeMap<String, Stage> = BTreeMap::new();
         let of_file = self.of_file.iter().map(|name| (name.clone(), Stage::Whole));
@@ -73,7 +73,7 @@ impl<'f> Earlier<'f> {
 }
 
 /// The text for a record in the list: its kind and name, such as `user ann@pbs`. Users and tokens are spelled as in Proxmox's files, because a key of
-/// the store has room for the longest names in this spelling. Format 5 and `imported.json` have the same spelling.
+/// the store has room for the longest names in this spelling. Facts of format 5 and `imported.json` have the same spelling.
 pub(super) fn listed(kind: &str, name: &str) -> String {
     let in_file =
         |name: &str| name.parse::<Authid>().map_or_else(|_| name.to_owned(), |authid| authid.to_proxmox());

@@ -86,7 +86,7 @@ impl World {
         })
     }
 
-    /// Imports with a store that accepts only this number of changes. Returns the records that were imported, and the records that were left out,
+    /// Imports with a store that accepts only `changes` changes. Returns the records that were imported, and the records that were left out,
     /// each with the reason.
     fn import(&self, changes: usize) -> Result<(Vec<String>, Vec<String>), String> {
         let terms = ProxmoxTerms::default();

@@ -27,8 +27,8 @@ pub struct NewApplicationCredential {
     pub name: TokenName,
     /// The project for which the credential grants roles.
     pub project: ProjectId,
-    /// The roles on the project, by name or id. The caller checks that the creator has these roles: a face checks the session, and a command checks
-    /// the owner.
+    /// The roles on the project, by name or id. The caller checks that the creator has these roles: a face (the code for a protocol) checks
+    /// the session, and a command checks the owner.
     pub roles: Vec<String>,
     /// Whether sessions of the credential may create credentials and trusts.
     pub unrestricted: bool,

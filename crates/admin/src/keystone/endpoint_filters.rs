@@ -50,7 +50,7 @@ pub(super) fn forget_selected(view: &View<'_>, change: &mut Change, selected: Se
     Ok(())
 }
 
-/// Deletes filters that select an endpoint or a group; returns whether none is left.
+/// Adds to a change the deletion of at most [`AT_ONCE`] filters that select an endpoint or a group. Returns `false` if more filters may be left.
 pub(super) fn take_selected(
     view: &View<'_>,
     change: &mut Change,
@@ -67,7 +67,7 @@ pub(super) fn take_selected(
     Ok(count < AT_ONCE)
 }
 
-/// Deletes filters of a project; returns whether none is left.
+/// Adds to a change the deletion of at most [`AT_ONCE`] filters of a project. Returns `false` if more filters may be left.
 pub(super) fn take_filters_of(
     view: &View<'_>,
     change: &mut Change,
@@ -82,7 +82,7 @@ pub(super) fn take_filters_of(
     Ok(count < AT_ONCE)
 }
 
-/// Adds an endpoint or a group to the catalog of a project, or removes it.
+/// Adds an endpoint or a group to the catalog of a project if `is_so` is set; otherwise removes it from the catalog.
 ///
 /// # Errors
 /// When the project, the endpoint or the group does not exist, or the facts cannot be changed. When the catalog already contains the endpoint or

@@ -159,7 +159,7 @@ pub fn take_role(ctx: &ChangeContext<'_>, who: &Target, on: &On, role: &str) -> 
     Ok(at)
 }
 
-/// Assigns or removes a role; returns whether that changed anything.
+/// Assigns a role if `is_so` is set; otherwise removes the role assignment. Returns whether that changed anything.
 ///
 /// # Errors
 /// When the role to assign and the project are in different domains, or the facts cannot be changed.

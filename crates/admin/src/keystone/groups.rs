@@ -58,7 +58,7 @@ fn not_a_member(key: &MembershipKey) -> Error {
     Error::Missing { what: "membership", name, hint: "list the members of the group" }
 }
 
-/// Adds a user or group to a group, or removes a member from the group.
+/// Adds a user or group to a group if `is_so` is set; otherwise removes this member from the group.
 ///
 /// # Errors
 /// When a member to remove is not in the group, or the facts cannot be changed.

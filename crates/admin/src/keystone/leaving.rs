@@ -19,7 +19,8 @@ use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
 use std::ops::ControlFlow;
 
-/// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
+/// The approximate maximum number of records of one kind that one commit deletes. Other writers wait until the commit ends, so the commit must be
+/// short.
 const AT_ONCE: usize = 256;
 
 /// The approximate number of assignments that [`sweep_role`] reads in one view.
@@ -134,7 +135,7 @@ pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project)
     change.put(&LeavingKey::Project(*id), &Leaving);
 }
 
-/// Deletes the dependents of a project; returns whether nothing is left.
+/// Deletes some dependents of a project that is deleted; returns whether nothing is left.
 pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bool, Error> {
     if !take_grants_on(view, change, &[GrantScope::Project(*id), GrantScope::BelowProject(*id)])? {
         return Ok(false);
@@ -162,8 +163,8 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
     Ok(credentials.len() < AT_ONCE && has_no_limits && has_no_filters)
 }
 
-/// Deletes memberships and roles of a group; returns whether nothing is left. Each member gets the revocation mark of the group, because the members
-/// can no longer be found through the group.
+/// Deletes some memberships and roles of a group that is deleted; returns whether nothing is left. Each member gets the revocation mark of the group
+/// (`ended`), because the members can no longer be found through the group.
 pub(super) fn of_group(
     view: &View<'_>,
     change: &mut Change,
@@ -212,7 +213,7 @@ fn is_gone(view: &View<'_>, id: &GroupId) -> Result<bool, Error> {
     Ok(view.get::<Domain>(&group.domain)?.is_none())
 }
 
-/// Deletes role assignments on these scopes; returns whether none is left.
+/// Deletes some role assignments on these scopes; returns whether none is left.
 fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -> Result<bool, Error> {
     let mut count = 0;
     for scope in scopes {

@@ -1,4 +1,4 @@
-//! Names that Keystone's clients choose.
+//! Checks the names that clients of Keystone's API choose.
 
 use crate::error::Error;
 use enfilade_facts::limits::{NAME_CHARS_MAX, REGION_ID_BYTES_MAX};

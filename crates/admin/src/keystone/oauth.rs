@@ -252,7 +252,7 @@ fn forget_access_token(view: &View<'_>, change: &mut Change, id: &AccessTokenId)
     Ok(())
 }
 
-/// Adds to a change the deletion of all access tokens of a user or project.
+/// Adds to a change the deletion of all access tokens of a user or project. `prefix` is the prefix of the index keys of this user or project.
 pub(crate) fn remove_access_tokens(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::AccessOf(_, id) | ReverseKey::AccessFor(_, id) = key {

@@ -41,7 +41,7 @@ pub(super) fn check_policy(row: &Policy) -> Result<(), Error> {
     }
 }
 
-/// Adds the deletion of associations to a change.
+/// Adds to a change the deletion of each association for which `is_forgotten` returns true.
 pub(super) fn forget_associations(
     view: &View<'_>,
     change: &mut Change,

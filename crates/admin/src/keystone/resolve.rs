@@ -181,7 +181,7 @@ pub(crate) fn userid_of(view: &View<'_>, user: &UserId) -> Result<Option<Userid>
     Ok(Userid::new(&user.name, domain.name).ok())
 }
 
-/// An authid that no user has. The same text of a request always gives the same authid.
+/// An authid that no user or credential has. `said` is the reference that the client sent, as text. The same text always gives the same authid.
 fn nobody(said: &str, is_credential: bool) -> Authid {
     let digest = KeyMaker::new(&MemoSeed(*b"enfilade nobody1"), "nobody").bytes(said.as_bytes()).key();
     let name = u128::from_be_bytes(digest.as_choice());

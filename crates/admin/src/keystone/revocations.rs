@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 /// A revocation, for listing.
 #[derive(Clone, Copy, Debug)]
 pub struct RevocationSummary {
-    /// The mark.
+    /// The mark. It names the subject of the revocation, such as a user or a project.
     pub mark: Revoked,
     /// The stored record: when the mark was set, and the latest issue time of the revoked sessions.
     pub revocation: Revocation,
@@ -40,8 +40,8 @@ pub fn revoke(ctx: &ChangeContext<'_>, marks: &[Revoked], end: Option<i64>, what
     Ok(at)
 }
 
-/// Moves the horizon, so that sessions may be issued at least up to `second`. The server calls this function before it issues a session in that
-/// second.
+/// Moves the horizon (the latest issue time that a session may have) at least to the time `second`. The server calls this function before it issues a
+/// session with a later issue time than the horizon.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -56,7 +56,7 @@ pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, C
     facts.commit(&change)
 }
 
-/// The maximum number of records in one commit. Other writers wait until the commit ends, so the commit must be short.
+/// The maximum number of marks that one commit deletes. Other writers wait until the commit ends, so the commit must be short.
 const PURGED_AT_ONCE: usize = 256;
 
 /// Deletes marks that are not needed any more, in small commits. A mark is not needed if all tokens that it covers expired more than
@@ -94,7 +94,7 @@ pub fn purge_revocations(ctx: &ChangeContext<'_>, expired_seconds: i64) -> Resul
     }
 }
 
-/// Records the purge time. If another purge has deleted more marks meanwhile, the new record also covers these deletions.
+/// Records the purge time ([`Passed`]). If another purge has deleted more marks meanwhile, the new record also covers these deletions.
 fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(), Error> {
     let row = view.get::<Revocation>(&Revoked::Passed)?;
     change.expect_unchanged(&Revoked::Passed, row.as_ref()).put_passed(passed.after(row.as_ref()));
@@ -115,8 +115,8 @@ fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, Sourc
     Ok(old)
 }
 
-/// Indexes all marks by their ends, including the marks that were set before format 4. Records that all marks are indexed, so that later purges skip
-/// this step.
+/// Indexes all marks by their ends, including the marks that were set before the store had format 4. Records that all marks are indexed, so that
+/// later purges skip this step.
 fn take_in_older_marks(ctx: &ChangeContext<'_>) -> Result<(), Error> {
     if ctx.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
         return Ok(());

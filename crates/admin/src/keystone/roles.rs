@@ -232,7 +232,7 @@ pub fn set_implied(
     Ok(changed)
 }
 
-/// Every role, by name.
+/// Every role, sorted by name.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -16,7 +16,7 @@ pub struct NewTrust {
     pub trustor: UserId,
     /// The user who gets the roles.
     pub trustee: UserId,
-    /// The project of the roles.
+    /// The project on which the trustor lends the roles.
     pub project: ProjectId,
     /// The lent roles, by id or name; the trustor must have each of them on the project.
     pub roles: Vec<String>,
@@ -203,7 +203,7 @@ fn forget_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<()
     Ok(())
 }
 
-/// Adds to a change the deletion of all trusts of a user or project.
+/// Adds to a change the deletion of all trusts of a user or project. `prefix` is the prefix of the index keys of this user or project.
 pub(crate) fn remove_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::Trusts(_, id) | ReverseKey::TrustFor(_, id) = key {

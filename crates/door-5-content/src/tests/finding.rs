@@ -101,7 +101,7 @@ fn nothing_climbs_out() {
     for path in ["..", "../secret", "in/../../secret", "/../secret"] {
         assert!(StorePath::from_plain(path).is_err(), "{path}");
         assert_eq!(code(scratch.node("in").child(path)), "CT01", "{path}");
-        // Even if a path like this passed the first check, the kernel would refuse it.
+        // Even if the checks of `StorePath` and `child` accepted this path, the kernel would refuse it.
         let flags = crate::beneath::NODE_FLAGS;
         assert!(
             crate::beneath::open_beneath(scratch.node("").fd(), path, flags, Mode::empty()).is_err(),

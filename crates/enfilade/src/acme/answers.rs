@@ -124,7 +124,8 @@ impl Answers {
             let unread = || format!("`{}` cannot be read", directory.display());
             for entry in std::fs::read_dir(directory).with_context(unread)? {
                 let path = entry.with_context(unread)?.path();
-                // Another process of this machine may have removed the file, or may be writing a temporary file.
+                // A name that begins with a dot is the name of a temporary file, which another process may be writing. If a file cannot be removed,
+                // another process may have removed it already.
                 let is_hidden =
                     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
                 if !is_hidden && !files.contains(&path) {

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 
 /// The interval at which the lease of an order is renewed.
 const RENEW: Duration = Duration::from_secs(3);
-/// The maximum time for which an order waits until all members can send the answers to its challenges.
+/// The maximum time for which the member with the order waits until all members can send the answers to the challenges.
 const ANSWERED_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
-/// How long an order tries to store its certificate. The attempts end earlier if another member has taken the order.
+/// How long the member with the order tries to store the certificate. The attempts end earlier if another member has taken the order.
 const STORE_MAX: Duration = Duration::from_secs(60);
-/// An upper limit for the wait after a failure, in seconds. The limit is the longest wait plus a reserve.
+/// An upper limit for the wait after a failure, in seconds: the longest wait plus a reserve. A longer wait means that the clock of another member is
+/// wrong.
 const WAIT_MAX: i64 = 7 * 3600;
 /// Another member may obtain the certificate for other names or from another authority. After that, this member waits for this number of seconds
 /// before it orders a certificate. It does not wait if the operator asks for an attempt (SIGHUP). Without the wait, members with different settings
@@ -98,7 +99,7 @@ impl OfFleet {
 }
 
 impl Taken<'_> {
-    /// Renews the lease of the order until this member has lost the order.
+    /// Renews the lease of the order until this member has lost the order. Returns the reason for the loss.
     pub(super) async fn keep(&self) -> anyhow::Error {
         let mut renewed = Instant::now();
         loop {

@@ -81,7 +81,7 @@ impl Record {
             .with_context(|| format!("`{}` cannot be written", path.display()))
     }
 
-    /// The newest backup in this directory; `None` if the newest backup is in another directory.
+    /// The newest backup, if it is in this directory. `None` if it is in another directory, or if there is no backup.
     pub(crate) fn last_in(&self, directory: Option<&Path>) -> Option<&Kept> {
         self.made.last().filter(|last| last.file.parent() == directory)
     }

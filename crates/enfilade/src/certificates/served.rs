@@ -20,7 +20,7 @@ use tokio::sync::watch;
 /// The served certificates, and the problems of their files.
 pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
-    /// The lock is held during every change.
+    /// The present problems. The lock is also held during every change of the served certificates.
     faults: Mutex<Faults>,
     /// The time of the last daily check for expiring certificates and revocation lists, in seconds since the epoch; 0 before the first check.
     ends_told: Mutex<i64>,
@@ -469,7 +469,7 @@ fn changes(before: &Certificates, after: &Certificates, examined: &Examined) -> 
     };
     let all: BTreeSet<String> = match examined {
         Examined::Files(files) => files.iter().filter_map(|path| change(path.to_str()?)).collect(),
-        // If the version of a file is the same in both snapshots, one lookup shows it.
+        // One lookup for each file of a snapshot leaves out the files that did not change.
         Examined::All => {
             let gone = before.files().filter(|file| version(after, &file.path).is_none());
             let new = after.files().filter(|file| version(before, &file.path) != Some(file.version));

@@ -1,4 +1,4 @@
-//! The list of the directory of certificates that a starting server makes.
+//! The list of the files in the directory of certificates. A starting server makes this list.
 
 use super::Watched;
 use crate::config::Tls;
@@ -17,7 +17,7 @@ pub(crate) struct WatchedList {
 }
 
 impl WatchedList {
-    /// `None` for a crt-list, and for a directory that cannot be listed or watched.
+    /// Begins to watch the directory of certificates, and lists it. `None` for a crt-list, and for a directory that cannot be listed or watched.
     pub(crate) fn of(tls: &Tls, data: &Path) -> Option<Self> {
         let CertificatePlace::Directory(directory) = tls.place(data) else { return None };
         let shared = Some(shared_certificates::directory(data)).filter(|shared| shared.is_dir());
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(switched, ["b.pem"]);
     }
 
-    /// Without this, the test above could not tell a list that is used from a list that is made again.
+    /// Without this test, the test above could not tell a list that is used from a list that is made again.
     #[test]
     fn the_list_is_used() {
         let place = Scratch::new();

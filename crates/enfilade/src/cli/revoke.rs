@@ -117,7 +117,7 @@ mod tests {
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
 
-    /// The audit id and the value of `--chain`, or the exit code.
+    /// Parses the arguments of `enfilade revoke`. Returns the audit id and the value of `--chain`, or the exit code of the error.
     fn check(words: &[&str]) -> Result<(String, bool), i32> {
         let cli =
             Cli::try_parse_from([&["enfilade", "revoke"], words].concat()).map_err(|why| why.exit_code())?;

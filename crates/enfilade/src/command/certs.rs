@@ -259,8 +259,9 @@ fn show(
 }
 
 /// The certificate that a client gets. If a server cannot use the key of a certificate, the server no longer serves this certificate, and the client
-/// gets another certificate. Two exceptions: a server with `[tls] check = "lazy"` removes no certificate, and a certificate stays if its line of the
-/// crt-list has options of its own. This function works in the same way, and adds the removed certificates to `looked.bad`.
+/// gets another certificate. Three exceptions: a server with `[tls] check = "lazy"` removes no certificate, a certificate stays if its line of the
+/// crt-list has options of its own, and the last certificate stays. This function removes certificates by the same rules, and adds the removed
+/// certificates to `looked.bad`.
 fn serves(
     installation: &Installation,
     files: &CertificateFiles,

@@ -35,8 +35,8 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
         .context("the command needs the name of a datastore, or a request with --url")?;
     let path = StorePath::from_plain(path)?;
     let id = project.as_ref().map(|project| find_project(home, project)).transpose()?;
-    // The confinement limits which directories the running servers can open. The servers refuse all other datastores. So the command uses the same
-    // list of directories as the running servers.
+    // The confinement limits which directories the running servers can open. The servers refuse datastores in all other directories. So the command
+    // uses the same list of directories as the running servers.
     home.reserved.change(|reserved| reserved.openable = control::openable(&home.data));
     let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, id.as_ref(), datastore, &path, *right);

@@ -125,9 +125,9 @@ struct Urls {
     admin: Option<String>,
 }
 
-/// The URLs that an earlier bootstrap stored for the same service. If the region has endpoints, returns their URLs and `None`. Otherwise returns the
-/// URLs of another region, and the name of that region. The name is empty for endpoints without a region. If the service has no public endpoint,
-/// returns no URLs, and `None`.
+/// The URLs that an earlier bootstrap stored for the service in `new`. If the service has endpoints in the region in `new`, returns their URLs and
+/// `None`. Otherwise returns the URLs of another region that has a public endpoint, and the name of that region. The name is empty for endpoints
+/// without a region. If there is no such region, returns no URLs, and `None`.
 fn urls_of(home: &Home, new: &Bootstrap) -> anyhow::Result<(Urls, Option<String>)> {
     let mut of_regions: BTreeMap<String, Urls> = BTreeMap::new();
     let services = admin::list_catalog(home.source())?;
@@ -180,7 +180,8 @@ fn next_url(given: Option<String>, kept: Option<&str>, former_public: Option<&st
     given.unwrap_or_else(|| kept.unwrap_or(public).to_owned())
 }
 
-/// Prints which URLs of an earlier bootstrap are used again. They are URLs of this region or of another region.
+/// Prints which URLs of an earlier bootstrap are used again for `region`. `of_region` is the other region from which they come; empty for endpoints
+/// without a region, and `None` if they come from `region` itself.
 fn tell_kept_urls(kept: &[String], region: &str, of_region: Option<String>) {
     if kept.is_empty() {
         return;

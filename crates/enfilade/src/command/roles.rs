@@ -226,7 +226,7 @@ fn without_effect(home: &Home, who: &Target, path: &RolePath, role: Role) -> any
         let owner = who_would(view, clock::now(), &owner.clone().into(), None, &memo)?;
         Ok::<_, anyhow::Error>(enfilade_access::privileges(view, clock::now(), &owner, path)?.0)
     })?;
-    // A disabled or expired owner has no privileges now. The token of such an owner is refused anyway.
+    // If the owner is disabled or expired, `privileges` is an error, and counts as no privileges. The token of such an owner is refused anyway.
     let is_covered = privileges.is_ok_and(|privileges| privileges.covers(role.privileges()));
     Ok((!is_covered).then(|| {
         let owner = output::word(&owner.to_string());

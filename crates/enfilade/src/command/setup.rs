@@ -27,7 +27,7 @@ use told::{Made, tell};
 /// The role of the user in the datastore. With this role, the user can read and write everything.
 const ROLE: Role = Role::DatastorePowerUser;
 
-/// The file with the certificate, in the current directory.
+/// The default file for a copy of the certificate that clients have to trust, in the current directory.
 const CERTIFICATE: &str = "enfilade.crt";
 
 pub(super) fn run(
@@ -159,8 +159,8 @@ fn make_token(home: &Home, token: &Authid) -> anyhow::Result<Option<String>> {
     Ok(Some(enfilade_admin::create_token(&ctx, &key, &token.user, token_name, &terms)?.value))
 }
 
-/// The file with the certificate that clients have to trust, at a path where clients can read it. `None` if clients trust the certificate already, or
-/// if the operator has to copy it.
+/// The file with the certificate that clients have to trust, at a path where the user of this command can read it. `None` if there is no such
+/// certificate (`localhost.crt`), or if it cannot be copied.
 fn publish_certificate(home: &Home, wanted: Option<&Path>) -> Option<PathBuf> {
     let original = example::authority(home).filter(|path| path.exists())?;
     let is_readable = || {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Commands of this program, which print no secrets.
+/// The commands of this program with output in the bundle, each with the name of the file for the output. The output contains no secrets.
 const COMMANDS: [(&str, &[&str]); 6] = [
     ("doctor", &["doctor"]),
     ("config", &["config", "show"]),
@@ -21,7 +21,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ("fleet", &["fleet", "status"]),
 ];
 
-/// Files of the operating system.
+/// The files of the operating system that are copied into the bundle.
 const FILES: [&str; 6] = [
     "/etc/os-release",
     "/proc/version",
@@ -31,7 +31,7 @@ const FILES: [&str; 6] = [
     "/sys/kernel/security/lsm",
 ];
 
-/// Properties of the unit. The environment of the unit is not among them, because it can contain secrets.
+/// The properties of the systemd unit that the bundle contains. The environment of the unit is not among them, because it can contain secrets.
 const UNIT: &str = "ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainStartTimestamp,MemoryCurrent,TasksCurrent,FragmentPath,DropInPaths";
 
 /// The maximum time for one item of the bundle. The reason for the limit: a check of a file system that does not answer may never end.
@@ -50,7 +50,7 @@ const README: &str = "What is needed to examine a problem of an Enfilade server.
     There are no passwords, secrets of tokens, keys, facts or files of datastores in it. There are names of users, datastores, files and machines, and addresses of\n\
     clients. Look at it before you give it to somebody.\n";
 
-/// Writes the file.
+/// Writes the bundle to `file`. `log_lines` is the number of lines of the log in the bundle.
 pub(super) fn run(
     data: Option<PathBuf>,
     config: Option<&Path>,

@@ -96,7 +96,7 @@ impl Places {
         places.own.insert(config.fernet_keys(data).directory().to_owned());
         for file in FileName::ALL {
             let file = config.facts.files.as_deref().unwrap_or(data).join(file.as_str());
-            // If the file is a link, the server writes to the target of the link.
+            // If the file is a link, the server writes to the target of the link, so it needs access to the directory of the target.
             places
                 .own
                 .extend(std::fs::canonicalize(file).ok().and_then(|file| Some(file.parent()?.to_owned())));
@@ -268,7 +268,7 @@ fn open_in_time(path: &Path) -> Option<PathFd> {
     })
 }
 
-/// The datastores in the facts and in the edited files.
+/// The names and directories of the datastores in the facts and in the edited files.
 fn known_roots(data: &Path, config: &Config, lmdb: &Lmdb) -> Roots {
     let of_facts = enfilade_admin::roots(lmdb).unwrap_or_default();
     of_facts.into_iter().chain(roots_of(data, config)).collect()

@@ -142,7 +142,7 @@ fn of_arguments() -> Result<BTreeMap<libc::c_long, Vec<SeccompRule>>, BackendErr
 const TIOCLINUX: u64 = 0x541c;
 
 fn condition(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
-    // The kernel reads only the lower 32 bits of these arguments.
+    // The kernel reads only the lower 32 bits of the arguments that these rules check.
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, value)
 }
 

@@ -78,7 +78,7 @@ impl ClientProgress {
 
     pub(super) fn cut(&self) {
         let mut progress = self.progress();
-        // A request may have arrived after the connection was chosen.
+        // A request may have arrived after this connection was chosen to give up its slot.
         if progress.is_clients_turn() {
             progress.is_cut = true;
             self.cut.notify_one();

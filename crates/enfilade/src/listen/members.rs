@@ -65,7 +65,7 @@ pub(crate) async fn members(
             let connection = Connection {
                 peer,
                 cut: Arc::new(Notify::new()),
-                // The other member reports the address of its client.
+                // The other member reports the address of its client. So it is trusted like a proxy.
                 proxies: Some(Proxies(Arc::new(move |address| address == peer.ip()))),
                 is_https: true,
                 anonymous: Arc::new(turn.anonymous),

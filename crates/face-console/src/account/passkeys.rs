@@ -1,6 +1,6 @@
-//! The passkeys of the user, which take the place of a code. A user with a second factor can add passkeys. To add a passkey, the user needs the
-//! password and a code. To remove a passkey, the user needs the password. Otherwise a thief of a session could remove all passkeys, and then the user
-//! would need codes.
+//! The passkeys of the user. When the user signs in to the console, a passkey can replace the code of the second factor. A user with a second factor
+//! can add passkeys. To add a passkey, the user needs the password and a code. To remove a passkey, the user needs the password. Otherwise a thief of
+//! a session could remove all passkeys, and then the user would need codes.
 
 use super::password::prove_password;
 use super::proof::{permit, proven};

@@ -154,7 +154,7 @@ fn shown(click: &Click<'_>, secret: &FactorSecret) -> Markup {
     }
 }
 
-/// The name under which the app lists the account: the host of this server.
+/// The name under which the authenticator app lists the account: the host of this server.
 fn issuer(click: &Click<'_>) -> String {
     let host = click.head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let host = click.head.uri.host().or_else(|| host.and_then(|host| host.split(':').next()));
@@ -203,7 +203,7 @@ pub(super) async fn confirm(click: &mut Click<'_>) -> Result<Answer, Trouble> {
                 let found = enfilade_admin::check_pending_second_factor(faces.house().source(), &user, now);
                 Ok::<_, Failure>(found.is_ok())
             });
-            // If no set-up waits for a confirmation any more, the page of the account shows the reason.
+            // If no set-up waits for a confirmation any more, the page of the account shows why the confirmation failed.
             if !pending.await? {
                 return Err(Trouble::Said(why));
             }

@@ -11,8 +11,9 @@ use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{Read as _, Revision, SourceError};
 use maud::html;
 
-/// The maximum number of entries on a page, and the maximum number of entries that are read for a page.
+/// The maximum number of entries on a page.
 const SHOWN_MAX: usize = 100;
+/// The maximum number of entries that are read for a page.
 const READ_MAX: u64 = 5_000;
 
 /// The entries of one page that match the filter, the newest first.

@@ -70,13 +70,13 @@ pub(crate) async fn submit(click: &mut Click<'_>, place: Place) -> Result<Answer
 
 /// The message about an action that was done.
 enum Told {
-    /// The message with this key.
+    /// The key of the message. The URL of the next page contains this key.
     Done(&'static str),
     /// The message about items in the trash. The text contains the names of the items, separated by dots.
     Trashed(String),
 }
 
-/// The page that the browser opens next, and its message.
+/// The URL of the page that the browser opens next, and the message of this page.
 type Done = Result<(String, Told), Trouble>;
 
 async fn new_folder(click: &mut Click<'_>, place: &Place) -> Done {
@@ -131,7 +131,7 @@ async fn relocate(click: &Click<'_>, place: &Place, moves: &[(StorePath, StorePa
     all_done("moved", &failed.await?)
 }
 
-/// The page of the folder that contains a place.
+/// The URL of the page of the folder that contains a place. For the root of a datastore, the URL of the first page of the console.
 fn above(place: &Place) -> String {
     place.parent().map_or_else(|| "/console/".to_owned(), |parent| parent.url("files"))
 }
@@ -161,8 +161,8 @@ struct Deleted {
     refused: Option<Refusal>,
 }
 
-/// Deletes files and folders of one datastore. If the datastore has a trash, the files and folders are moved to the trash. After the deletion, the
-/// browser opens the page `to`.
+/// Deletes files and folders of one datastore. If the datastore has a trash, the files and folders are moved to the trash. `to` is the URL of the
+/// page that the browser opens after the deletion.
 async fn discard(click: &Click<'_>, place: &Place, paths: &[StorePath], to: String) -> Done {
     let (visit, datastore, paths) = (click.visit.clone(), place.datastore.clone(), paths.to_vec());
     let cancel_on_drop = CancelOnDrop::default();

@@ -49,7 +49,7 @@ impl Order {
 /// The entries that the request asks for.
 struct Asked {
     order: Order,
-    /// The place after which the page begins, if the order is by name.
+    /// The position (kind and name of an entry) after which the page begins, if the order is by name.
     after: Option<Rank>,
     /// The number of the page, if the order is by size or time.
     page: usize,
@@ -70,7 +70,7 @@ impl Asked {
 /// The content of the page.
 struct Folder {
     rows: Vec<Row>,
-    /// The query of the next page.
+    /// The query in the URL of the next page; `None` if there is no next page.
     next: Option<String>,
     /// The user's rights on the folder. `None` if the user has no role on the folder itself, but has a role on a file or
     /// folder below it.

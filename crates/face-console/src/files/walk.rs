@@ -65,7 +65,7 @@ impl Walk {
         self.folders.push_back(folder.clone());
     }
 
-    /// The present time, in milliseconds.
+    /// The present time of the monotonic clock, in milliseconds.
     pub(super) fn tick_millis(&self) -> u64 {
         self.listing.now().tick_millis
     }

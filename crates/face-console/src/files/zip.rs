@@ -13,7 +13,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Blocking, Entry, Listing, NodeKind, Refusal, Turn, Visit};
 use tokio::sync::mpsc;
 
-/// The maximum memory for the archive's directory, in bytes. This is enough for about 80,000 files. The directory is sent after the last file.
+/// The maximum memory for the archive's central directory, in bytes. This is enough for about 80,000 files. The central directory is sent after the
+/// last file.
 const DIRECTORY_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) async fn send(click: Click<'_>, place: Place) -> Answer {
@@ -87,7 +88,7 @@ impl Packing {
         }
     }
 
-    /// Sends all members, and then the directory of the archive.
+    /// Sends all members, and then the central directory of the archive.
     async fn pack(&mut self, mut walk: Walk) -> Result<(), CutShort> {
         loop {
             let next = blocking(self.visit.share(), move || {
@@ -151,7 +152,7 @@ impl Packing {
         self.put(end).await
     }
 
-    /// The bytes before the content of a member, or an error if the directory of the archive gets too large.
+    /// The bytes before the content of a member, or an error if the central directory of the archive gets too large.
     fn begin(&mut self, member: Member) -> Result<Vec<u8>, CutShort> {
         let begin = self.archive.begin(member);
         match self.archive.directory_bytes() > DIRECTORY_BYTES_MAX {

@@ -26,7 +26,7 @@ pub(super) struct Archive {
     /// The number of bytes that were written until now.
     written: u64,
     members: u64,
-    /// The directory of the archive, which is written last.
+    /// The central directory, which lists all members of the archive. It is written last.
     directory: Vec<u8>,
     /// The member that is being written, and its offset.
     current: Option<(Member, u64)>,
@@ -49,7 +49,7 @@ fn short(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The time and the date of MS-DOS, in UTC, from 1980 to 2107.
+/// The time and the date in the form of MS-DOS, in UTC. This form has only the years from 1980 to 2107; the nearest of them replaces any other year.
 fn moment(unix_seconds: i64) -> (u16, u16) {
     let (year, month, day) = date_of(unix_seconds.div_euclid(86_400));
     let second = unix_seconds.rem_euclid(86_400);
@@ -100,7 +100,7 @@ impl Archive {
         bytes
     }
 
-    /// Adds a member to the directory.
+    /// Adds a member to the central directory.
     fn list(&mut self, member: &Member, offset: u64, checksum: u32) {
         let (time, date) = moment(member.modified);
         let mut large = Vec::new();
@@ -130,12 +130,12 @@ impl Archive {
         self.members += 1;
     }
 
-    /// The size of the directory of the archive until now, in bytes.
+    /// The size of the central directory until now, in bytes.
     pub(super) fn directory_bytes(&self) -> usize {
         self.directory.len()
     }
 
-    /// The directory and the end of the archive.
+    /// The central directory and the end of the archive.
     pub(super) fn finish(self) -> Vec<u8> {
         let Archive { written: begin, members, directory: mut bytes, .. } = self;
         let size = bytes.len() as u64;

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE};
 use maud::{Markup, html};
 
-/// Adds the headers of every response to a guest.
+/// Adds the headers that every response to a guest has.
 pub(super) fn guarded(answer: Answer) -> Answer {
     let mut answer = page::guarded(answer);
     let headers = answer.headers_mut();

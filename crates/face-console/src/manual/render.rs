@@ -48,7 +48,7 @@ pub(super) fn parts(text: &Text) -> Vec<Part> {
     parts
 }
 
-/// The events of the parser. Headings have identifiers, links lead to pages of the manual, and wide content can be scrolled.
+/// The events of the parser. Headings get identifiers, links to files become links to pages of the manual, and wide content can be scrolled.
 fn events(text: &Text) -> Vec<Event<'_>> {
     const SCROLLED: &str = r#"<div class="scroll" tabindex="0" role="group" aria-label="Wide content">"#;
     let mut events: Vec<Event<'_>> = Vec::new();
@@ -115,7 +115,7 @@ fn identifier(words: &str, known: &mut BTreeMap<String, usize>) -> String {
     if *count == 1 { format!("{PREFIX}{id}") } else { format!("{PREFIX}{id}-{}", *count - 1) }
 }
 
-/// The target of a link; `None` if the file is not in the manual.
+/// The target of a link; `None` if the link leads to a file that is not in the manual.
 fn target(text: &Text, link: &str) -> Option<String> {
     if link.starts_with("https://") || link.starts_with("http://") {
         return Some(link.to_owned());

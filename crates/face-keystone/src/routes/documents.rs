@@ -299,7 +299,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     }
 }
 
-/// Only the call with this path answers with the errors of OAuth 2.0. The body of its request is a form.
+/// The path of the only call that answers with the errors of OAuth 2.0. The body of its request is a form.
 const CLIENT_CREDENTIALS: &str = "/OS-OAUTH2/token";
 
 fn asked_for(route: &V3Route) -> Option<Value> {

@@ -10,17 +10,17 @@ use super::{
 pub struct FleetState {
     /// The age of the present proof, in milliseconds: the time since this server asked etcd for the newest change. `None` if there is no proof.
     pub proof_millis: Option<u64>,
-    /// The number of changes that are not applied yet.
+    /// The number of changes that this server had not applied when it last asked etcd for the newest change.
     pub behind: u64,
     /// The number of reads of facts that were refused because there was no proof.
     pub refused: u64,
     /// The number of changes by this server that were acknowledged: no member grants any more what these changes forbid.
     pub acknowledged: u64,
-    /// The time from the start of each of these changes to its acknowledgement, for all changes together, in milliseconds.
+    /// The sum of the times from the start of each acknowledged change to its acknowledgement, in milliseconds.
     pub acknowledged_millis: u64,
 }
 
-/// Returns the state. The function is called for each answer of `/metrics`.
+/// A function that returns the state of this member. The function is called for each answer of `/metrics`.
 pub(super) type Ask = Box<dyn Fn() -> FleetState + Send + Sync>;
 
 impl Metrics {

@@ -81,8 +81,8 @@ pub struct Memo<V> {
 impl<V: Weigh> Memo<V> {
     /// A memo of at most `bytes`, including the heap memory of the results.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // There is about one set for each entry that fits into the memory, and each set has room for four entries. So a set is seldom full. A set is
-        // small compared with an entry.
+        // There is about one set for each entry that fits into the memory, and each set has room for four entries. So a set is seldom full. A set
+        // takes less memory than an entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
         let bytes_max = bytes.saturating_sub(sets * set_bytes::<V>());
         let set = || Set::<V> {

@@ -15,7 +15,7 @@ pub struct Activity {
     pub active_on: i64,
     /// When the user becomes inactive if the user does not log in again, in seconds since the epoch; 0 means never.
     pub inactive_from: i64,
-    /// The second in which the lock ends; 0 means that the user was not locked.
+    /// When the lock ends, in seconds since the epoch; 0 means that the user was not locked.
     pub locked_until: i64,
 }
 
@@ -34,12 +34,12 @@ impl Activity {
         Activity { active_on, inactive_from, ..self }
     }
 
-    /// Whether the user is inactive, because the user did not log in for too many days.
+    /// Whether the user is inactive at the time `now` (seconds since the epoch), because the user did not log in for too many days.
     pub fn is_inactive(&self, now: i64) -> bool {
         self.inactive_from != 0 && self.inactive_from <= now
     }
 
-    /// Whether the user is locked.
+    /// Whether the user is locked at the time `now` (seconds since the epoch).
     pub fn is_locked(&self, now: i64) -> bool {
         now < self.locked_until
     }

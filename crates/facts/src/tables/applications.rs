@@ -75,7 +75,7 @@ impl CountsIfBoth {
 /// An application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
-    /// The hosts of the application's URLs. Each host is also a record of [`ApplicationHost`].
+    /// The hosts of the application's URLs. For each host, there is also a separate record ([`ApplicationHost`]).
     pub hosts: Vec<HostName>,
     /// The kinds of credentials that the application accepts; empty if it accepts all.
     #[serde(default)]

@@ -106,7 +106,7 @@ impl NameKey {
         [[kind as u8].as_slice(), within].concat()
     }
 
-    /// The new key of a record of format 5 or older, and the name. The old key contains the name itself.
+    /// The new key for a record of format 5 or older with the old key `key`, and the name, which the old key contains.
     pub(crate) fn of_format_5(key: &[u8]) -> Option<(Self, String)> {
         let (kind, within, name) = parts(key)?;
         let name = String::from_utf8(name.to_vec()).ok()?;

@@ -28,7 +28,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// The prefix of this member's keys: one scan finds the groups that the member is in.
+    /// The prefix of the keys of this member's memberships: one scan finds the groups that the member is in.
     pub fn prefix(&self) -> Vec<u8> {
         let (kind, id) = match self {
             Member::User(id) => (1, id.bytes()),

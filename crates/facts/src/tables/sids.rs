@@ -21,7 +21,7 @@ pub struct SidSpace {
 /// Identifies the key with which the server hashes token secrets, without revealing the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownKey {
-    /// A keyed hash of a constant text.
+    /// A hash of a constant text, computed with the key.
     #[serde(with = "super::names::as_hex")]
     pub check: [u8; 16],
     /// Since when the key is in use, in seconds since the epoch.

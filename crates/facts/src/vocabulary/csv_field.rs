@@ -1,7 +1,7 @@
 //! Fields of CSV files.
 
-/// A CSV field (RFC 4180 §2). If a spreadsheet would read the field as a formula, the result has an apostrophe in front. People choose the names of
-/// users and files, so a name can be a formula.
+/// The text `field` as a field of a CSV file (RFC 4180 §2). If a spreadsheet would read the text as a formula, an apostrophe is put before the text.
+/// People choose the names of users and files, so a name can be a formula.
 pub fn csv_field(field: &str) -> String {
     let is_formula = field.starts_with(['=', '+', '-', '@', '\t']);
     let is_plain = !is_formula && !field.contains([',', '"', '\r', '\n']);

@@ -44,7 +44,7 @@ pub fn from_rfc3339(text: &str) -> Option<i64> {
     micros_from_rfc3339(text).map(|micros| micros.div_euclid(MICROS_PER_SECOND))
 }
 
-/// Converts RFC 3339 text to microseconds, in the forms that [`from_rfc3339`] accepts. Further decimals are cut off.
+/// Converts RFC 3339 text to microseconds, in the forms that [`from_rfc3339`] accepts. Decimals after the sixth are cut off.
 pub fn micros_from_rfc3339(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));

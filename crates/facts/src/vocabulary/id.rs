@@ -76,8 +76,8 @@ impl IdBytes {
         self.as_slice().strip_prefix(&LONG).unwrap_or(self.as_slice())
     }
 
-    /// The first 16 bytes of the stored form. Only users and groups have long ids. For a long id, these bytes are [`LONG`], and no record has this
-    /// id.
+    /// The first 16 bytes of the stored form: the id itself, if it has 16 bytes. Only users and groups have long ids. For a long id, the result is
+    /// [`LONG`], and no record has [`LONG`] as its id.
     pub fn head(&self) -> [u8; 16] {
         self.bytes.first_chunk().copied().unwrap_or(LONG)
     }

@@ -7,7 +7,7 @@ use crate::limits::{self, Limits};
 use std::fmt;
 use std::str::FromStr;
 
-/// Names with this prefix are reserved, for example for running uploads. No request can use them.
+/// Names with this prefix are reserved, for example for uploads in progress. No request can use them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
 /// A relative path with only checked names; empty for the datastore's root.
@@ -29,7 +29,7 @@ pub enum PathRefused {
     /// `.`, `..` or an empty name.
     #[error("the path contains `.`, `..` or an empty name")]
     Dots,
-    /// Too long or too deep.
+    /// The path is too long or too deep, or a name in it is too long.
     #[error("the path is too long, too deep, or a name in it is too long")]
     Length,
     /// A name that is reserved for the server's own files.

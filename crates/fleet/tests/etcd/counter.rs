@@ -6,7 +6,7 @@ use enfilade_facts::{AuditRecord, Change, CommitError, Read as _, Source, Source
 
 pub(crate) const STORE: StoreId = StoreId(7);
 
-/// The clock of proofs.
+/// The time of the clock of proofs: the milliseconds since the machine started.
 pub(crate) fn boot_clock() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap() * 1_000 + u64::try_from(now.tv_nsec).unwrap() / 1_000_000
@@ -21,12 +21,12 @@ pub(crate) fn id() -> DomainId {
     DomainId::from_bytes([1; 16])
 }
 
-/// The domain, and the number.
+/// The domain that has the number as its description, and the number. Before the first addition, they are `None` and 0.
 pub(crate) fn number(source: &dyn Source) -> (Option<Domain>, u64) {
     granted(source).unwrap()
 }
 
-/// The domain, and the number. An error if the source does not show facts.
+/// Like [`number`], but returns an error if the source does not show facts.
 pub(crate) fn granted(source: &dyn Source) -> Result<(Option<Domain>, u64), SourceError> {
     let row = source.read(|view| view.get::<Domain>(&id()))??;
     let number = row.as_ref().and_then(|row| row.description.as_ref()?.parse().ok()).unwrap_or(0);

@@ -81,7 +81,7 @@ impl Server {
     }
 }
 
-/// A process of a member.
+/// Starts a process of the member with this name.
 pub(crate) fn process(name: &str, store: Arc<dyn Source>, log: Log) -> Member {
     let about =
         About { version: "0".to_owned(), host: "test".to_owned(), pid: std::process::id(), reach: None };

@@ -81,8 +81,9 @@ impl NewDirectory {
     /// is empty, it is replaced instead.
     ///
     /// # Errors
-    /// When the directory cannot be moved. Then the previous directory still has its old path. Exception: if only the last step (the sync of the
-    /// directory above) fails, the new directory is already at its final path.
+    /// When the directory cannot be moved. Then the previous directory still has its old path, with two exceptions. If the previous directory could
+    /// not be renamed back, the error contains its new path. If only the last step (the sync of the directory above) fails, the new directory is
+    /// already at its final path.
     pub fn put_in_place(mut self, unix_seconds: i64) -> Result<Option<PathBuf>, BackupError> {
         let failed = |why: io::Error| BackupError::io(&self.path, why);
         sync_all(&self.new).map_err(failed)?;

@@ -96,7 +96,7 @@ fn a_file_that_changes_meanwhile_makes_no_backup() {
     }
 }
 
-/// The error is the same, whether the content of the file is used or not.
+/// The error is the same, whether the caller takes the content of the damaged file or of another file.
 #[test]
 fn a_damaged_file_is_called_damaged_also_if_its_content_is_taken() {
     let scratch = Scratch::new();
@@ -138,7 +138,7 @@ fn a_changed_byte_is_found_or_changes_nothing_and_a_cut_is_found() {
         }
     }
     assert!(found > 1500, "{found}");
-    // The last 1,024 bytes only mark the end.
+    // The last 1,024 bytes only mark the end of the archive. If they are missing, no content is lost, so such a cut is not tested.
     for cut in (0..whole.len() - 1024).step_by(509) {
         std::fs::write(&path, &whole[..cut]).unwrap();
         assert!(verified(&path, None).is_err(), "cut at {cut}");
@@ -306,7 +306,7 @@ fn a_restored_directory_takes_its_place_at_once_and_moves_the_old_one_aside() {
     assert_eq!(restored("one"), None);
     let aside = restored("two").unwrap();
     assert_eq!((read(&path).as_str(), read(&aside).as_str()), ("two", "one"));
-    // A killed process would leave such a directory.
+    // A restore that was killed would leave this directory.
     std::fs::create_dir(scratch.path().join("data.restoring")).unwrap();
     std::fs::write(scratch.path().join("data.restoring/half"), "").unwrap();
     drop(NewDirectory::begin(&path).unwrap());

@@ -143,7 +143,8 @@ pub fn list_authorities(directory: &Path) -> io::Result<Vec<OsString>> {
 /// The end of the PEM label of a private key.
 const PRIVATE_KEY: &[u8] = b"PRIVATE KEY-----";
 
-/// The names that count. `counts` gets a name, and whether it is the name of a symbolic link.
+/// The names for which `counts` returns true, sorted by bytes, without the names of directories. `counts` gets a name, and whether it is the name of
+/// a symbolic link.
 fn list_of(directory: &Path, mut counts: impl FnMut(&OsStr, bool) -> bool) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {

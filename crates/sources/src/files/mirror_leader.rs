@@ -45,7 +45,8 @@ impl MirrorLeader {
         Ok(MirrorLeader { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
     }
 
-    /// Whether this process is the mirror leader. If the leader has made no look for three seconds, this process becomes the leader.
+    /// Whether this process is the mirror leader. If there is no leader, or the leader has made no look for three seconds, this process becomes the
+    /// leader.
     pub fn is_mine(&self, tick_millis: u64) -> bool {
         let who = self.words.word(WHO).load(Ordering::Acquire);
         if who == self.me {

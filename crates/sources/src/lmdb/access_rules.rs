@@ -136,7 +136,7 @@ mod tests {
         told
     }
 
-    /// The rules of the two users, and the rules of the credential with this number.
+    /// The rules of the users `ANN` and `BEA`, and the rules of the credential with the number `n`.
     fn rules_of(lmdb: &Lmdb, n: u8) -> (Vec<AccessRule>, Vec<AccessRule>, Vec<AccessRule>) {
         lmdb.read(|view| {
             let of = |user| {

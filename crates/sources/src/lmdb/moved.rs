@@ -82,8 +82,8 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// Each case has the error of the exchange, the numbers of the renames that fail, and the store that is at each path afterwards: old, new or
-    /// none.
+    /// Each case has the error of the exchange, the numbers of the renames that fail, the store that is afterwards at `path`, at `new` and at `aside`
+    /// (old, new or none), and a part of the error.
     #[test]
     fn whatever_call_fails_the_stores_are_where_it_is_said() {
         const OLD: Option<&str> = Some("old");

@@ -107,7 +107,7 @@ mod tests {
         assert!(super::damage(&nowhere, MAP_BYTES[2]).is_err());
     }
 
-    /// The offset of LMDB's number of this commit, in the meta page of the commit.
+    /// The offset in `data` of LMDB's number of this commit. The number is in the meta page of the commit.
     fn number_in(data: &[u8], commit: u64, page_bytes: usize) -> usize {
         let page = (commit as usize & 1) * page_bytes;
         let mut places = (page..page + 256).filter(|&at| data[at..at + 8] == commit.to_ne_bytes());

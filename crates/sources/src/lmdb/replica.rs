@@ -159,7 +159,7 @@ mod tests {
         put_something(&Lmdb::open(&path).unwrap());
     }
 
-    /// A replica of this format.
+    /// Makes a replica with this format.
     fn replica_of(path: &Path, format: u32) {
         drop(Lmdb::open(path).unwrap());
         Lmdb::set_replica(path, Terms::default(), true).unwrap();
@@ -205,7 +205,7 @@ mod tests {
         for why in [Lmdb::open(&old).err().unwrap(), Older::open(&old, Terms::default()).err().unwrap()] {
             assert!(why.to_string().contains("Update the program"), "{why}");
         }
-        // A store that is not a replica always has the newest format.
+        // A store that is not a replica always has the format of this program, so its format is not raised.
         let alone = Lmdb::open(&scratch.path().join("alone")).unwrap();
         alone.raise_format(FORMAT + 1).unwrap();
         assert_eq!(stored_format(&alone), FORMAT);

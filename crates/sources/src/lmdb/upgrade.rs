@@ -396,8 +396,8 @@ mod tests {
         let commit = txn.id() as u64;
         let reading = environment.reading_of(&txn, commit - 1).unwrap();
         let number = reading.at.next().revision;
-        // `write_down` gives the records the revision after `at`. `at` is the number of the previous commit, so the records get the number of this
-        // commit.
+        // `write_down` gives the records the revision after `at`. The revision of `at` is the number of the previous commit. So the records get the
+        // number of this commit.
         let at = At { revision: Revision(commit - 1), ..reading.at };
         let before = AsOf2 { reading, at };
         let mut writes = write_down(&before, change, commit, Revision(0)).unwrap();

@@ -89,7 +89,8 @@ fn a_number_that_leads_out_of_its_page_is_damage() {
     });
     let leaf = leaf.unwrap();
     let node = leaf + usize::from(u16::from_ne_bytes([whole[leaf + 16], whole[leaf + 17]]));
-    // The offsets of these fields: the page's flags, `lower` and `upper`, a node's offset, and the node's value length, flags and key length.
+    // Each case has the offset of a field, and a wrong value for it. The fields are: the page's flags, `lower` and `upper`, a node's offset, and the
+    // node's value length, flags and key length.
     for (at, value) in [
         (leaf + 10, 0x12_u16),
         (leaf + 12, 15),

@@ -3,7 +3,7 @@
 //! - The environment variable `CLOCK_AHEAD` names a file of eight bytes. They contain the number of seconds by which the wall clock is ahead (little
 //!   endian, signed). The test writes the number, which takes effect at the next read of the clock.
 //!
-//! Clocks that count from the start of the machine do not change. They also do not change when an operator sets the wall clock of a machine.
+//! Clocks that count from the start of the machine do not change, as when an operator sets the wall clock of a machine.
 
 use super::real;
 use libc::{c_int, clockid_t, timespec};

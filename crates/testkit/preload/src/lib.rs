@@ -50,8 +50,8 @@ fn plan() -> Option<&'static Plan> {
     .as_ref()
 }
 
-/// Makes a call, or injects the planned fault if this is the N-th counted call. Calls are counted only if `is_counted`. `failed` is the result of a
-/// call that fails.
+/// Makes a call, or injects the planned fault if this is the N-th counted call. The call is counted only if `is_counted` is true. `failed` is the
+/// result of a call that fails.
 fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }

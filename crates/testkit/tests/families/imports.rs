@@ -100,7 +100,7 @@ fn filter(project: ProjectId, selected: Selected) -> ServiceRecord {
     ServiceRecord::EndpointFilter(EndpointFilterKey { project, selected })
 }
 
-/// Each record with its name in the report, and the reason for which it is left out (`None`: it is imported).
+/// Records about services for the import: each record with its name in the report, and the reason for which it is left out (`None`: it is imported).
 fn for_services() -> Vec<(ServiceRecord, &'static str, Option<&'static str>)> {
     let nobody = [200; 16];
     let owner = LimitOwner::Project(PROJECT);

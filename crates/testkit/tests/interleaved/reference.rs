@@ -378,7 +378,8 @@ impl Tree {
                 _ => None,
             };
             let moved_to = |who: usize| goal(who).filter(|_| was_done(who));
-            // An actor may also remove an entry at the target of the other actor's MOVE. An entry that was moved back was there for a moment.
+            // An actor may also remove an entry at the target of the other actor's MOVE, even if the MOVE was undone later: the entry was at the
+            // target for a moment.
             let takes_moved = |who: usize| {
                 let path = goal(1 - who);
                 path.is_some_and(|path| {

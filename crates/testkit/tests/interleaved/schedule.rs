@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) runs: u64,
-    /// Calls that reach files.
+    /// The number of system calls that reach files.
     pub(crate) of_files: u64,
     /// How often the scheduler switched to the other actor at one of these calls.
     pub(crate) switches: u64,
@@ -74,8 +74,8 @@ enum Plan {
     WholeAfter { first: usize, count: usize },
     /// At each step, the scheduler switches with the probability 1/N. The value is N.
     OneOf(usize),
-    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. If `other_first` is a number, the other thread also
-    /// runs its first act before the rename: after this number of steps of thread `of`.
+    /// Thread `of` runs to its first step after a rename; then the other thread runs to its end. If `other_first` is a number, the other thread runs
+    /// its first act earlier: before the rename, after this number of steps of thread `of`.
     AfterRename { of: usize, other_first: Option<usize> },
 }
 

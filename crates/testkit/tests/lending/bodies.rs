@@ -194,7 +194,7 @@ impl Ids {
         let trust = ["trustor_user_id", "trustee_user_id", "project_id", "roles", "impersonation"];
         let lent = ["unrestricted", "roles", "expires_at", "access_rules"];
         let mut secret = lent.to_vec();
-        // The attribute is rare: if the client chooses the secret, the server has to compute a slow hash.
+        // The attribute `secret` is rare, because the server has to compute a slow hash if the client chooses the secret.
         if dice.once_in(100) {
             secret.push("secret");
         }

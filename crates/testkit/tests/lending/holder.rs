@@ -24,11 +24,11 @@ pub(crate) struct Holder {
     /// The calls so far, for the report of a failure.
     pub(crate) trace: Vec<String>,
     pub(crate) good: usize,
-    /// The ids, with the revision at which they were read.
+    /// The ids of existing records, with the revision at which they were read.
     ids: Option<(At, Rc<Ids>)>,
 }
 
-/// The number of newest credentials that requests use. Older credentials are tried again at the end.
+/// Half of the requests use a random one of this many newest credentials. At the end, all known credentials are tried.
 const TRIED: usize = 24;
 
 impl Holder {
@@ -278,7 +278,7 @@ impl Holder {
         Ok(())
     }
 
-    /// After the first lent credential has ended, no derived credential works.
+    /// Checks that no derived credential works after the first lent credential has ended.
     pub(crate) async fn nothing_works(&self, world: &World) -> Result<(), String> {
         let is_mallorys = |authid: &str| authid.starts_with("mallory@");
         for Known { way, .. } in &self.known {

@@ -62,7 +62,7 @@ impl Way {
         })
     }
 
-    /// Requests a session with this credential.
+    /// Requests a session with this credential. Returns the token of the session, if the server issues one.
     pub(crate) async fn login(&self, world: &World, scope: Value) -> Option<String> {
         let (identity, scope) = match self {
             Way::Session(token) => (json!({ "methods": ["token"], "token": { "id": token } }), scope),

@@ -77,7 +77,7 @@ async fn the_password_alone_is_refused_everywhere_and_the_code_lets_in() {
     world.wait(1);
     let token = world.login(&BOTH, &code(&world, &enrolled.secret, 0)).await.token();
     world.house.come_in_by(token.as_bytes()).unwrap();
-    // The codes of a credential of type `totp` do not count any more: a session is enough to create such a credential.
+    // The codes of a credential of type `totp` do not count any more, because a session is enough to create such a credential.
     world.wait(1);
     world.login(&BOTH, &world.passcode(0)).await.is_refused();
     // A rule that an administrator sets does not weaken the account.

@@ -173,7 +173,7 @@ impl World {
         json!({ "project": { "id": self.ids["a"] } })
     }
 
-    /// Puts a rule in force: a login needs a password and a passcode.
+    /// Sets a rule for `ann`: a login needs a password and a passcode.
     pub(crate) async fn need_both(&self) {
         let options =
             json!({ "multi_factor_auth_enabled": true, "multi_factor_auth_rules": [["password", "totp"]] });

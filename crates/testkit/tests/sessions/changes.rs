@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// A user, or an existing group.
+    /// The user with the index `user`, or a random existing group.
     fn some_holder(&self, dice: &mut Dice, user: usize) -> Holder {
         let group = Some(dice.roll(GROUPS.len())).filter(|n| self.groups[*n].is_some());
         group.filter(|_| dice.roll(2) == 0).map_or(Holder::User(user), Holder::Group)

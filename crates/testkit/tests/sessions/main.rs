@@ -67,7 +67,7 @@ struct World {
     later: u64,
 }
 
-/// Makes the group of this number.
+/// Creates the group `GROUPS[n]`.
 fn make_group(house: &TestHouse, n: usize) -> Group {
     let name: enfilade_facts::vocabulary::GroupName = GROUPS[n].parse().unwrap();
     let (id, _) = enfilade_admin::add_group(&house.change_context(), &name, None, None, None).unwrap();

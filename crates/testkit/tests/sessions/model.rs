@@ -140,7 +140,7 @@ pub(crate) struct Trust {
 
 /// The verdicts of the model. The model searches all events for each verdict.
 impl World {
-    /// Whether such a change was made after a session was issued.
+    /// Whether the change `what` was made after a session was issued.
     pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
         self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }
@@ -236,8 +236,8 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// Called after each change. A token that lost a right has lost the right for good. Exception: tokens from another server with a clock that is
-    /// further ahead than allowed.
+    /// Called after each change: records which tokens lost rights. A token that lost a right has lost the right for good. Exception: tokens from
+    /// another server with a clock that is further ahead than allowed.
     pub(crate) fn note_losses(&mut self) {
         let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {

@@ -1,11 +1,11 @@
-//! The names of records of the source, as the report of an import spells them.
+//! The names of the records that an import reads from its source (a Keystone server), as the report of the import spells them.
 
 use super::{CloudRecord, ServiceRecord};
 use enfilade_facts::vocabulary::{DomainId, GroupName, IdBytes, NameInDomain, Realm, Userid};
 use std::collections::HashMap;
 
 /// The names of the domains, roles, projects, users and groups of the source, by id, in the form that commands accept. The result also contains the
-/// names of services, endpoints, endpoint groups and registered limits, in the form of the report.
+/// texts that stand for services, endpoints, endpoint groups and registered limits in the report, for example the URL of an endpoint.
 pub(super) fn names_of(
     things: &[CloudRecord],
     domains: &HashMap<DomainId, Realm>,

@@ -10,9 +10,10 @@ use enfilade_facts::vocabulary::{DomainId, Realm, RoleId, ServiceId};
 use enfilade_facts::{Read, Source, View};
 use std::collections::{HashMap, HashSet};
 
-/// The domains, roles, projects and services of the source that have the name of another record in this store. An import would leave out these
-/// records, and all records that refer to them. The domain `local` is not reported, because every server has its own. A record is also not reported
-/// if an earlier import added it and it was later deleted here, unless this import restores the record.
+/// The domains, roles, projects and services of the source (a Keystone server) that have the same name as another record in this store. Each text in
+/// the result is a kind and a name. An import would leave out these records, and all records that refer to them. The domain `local` is not reported,
+/// because every server has its own. A record is also not reported if an earlier import added it and it was later deleted here, unless this import
+/// restores the record.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -68,7 +69,7 @@ pub(super) fn has_other(
     Ok(view.list::<Service>(&[])?.iter().any(is_other))
 }
 
-/// The services and roles of the source, as far as they are known before the import begins.
+/// The services of the source, and the roles of the source that will exist here after the import, as far as this is known before the import begins.
 pub(super) struct Plan {
     /// The services of the source.
     pub(super) services: HashSet<ServiceId>,

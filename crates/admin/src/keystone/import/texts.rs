@@ -1,5 +1,5 @@
-//! Checks the descriptions and tags of records of the source. A text that the Identity API would refuse is left out, and the
-//! record is imported without it.
+//! Checks the descriptions and tags of the records that an import reads from a Keystone server. A text that the Identity API would refuse is left
+//! out, and the record is imported without it.
 
 use super::{CloudRecord, FederationRecord, ServiceRecord};
 use crate::comment::check_comment;

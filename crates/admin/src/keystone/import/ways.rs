@@ -6,7 +6,7 @@ use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Member, MembershipKe
 use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, UserId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records of the source that determine which roles its users have on projects.
+/// The records of the Keystone server that determine which roles its users have on projects.
 #[derive(Default)]
 pub(super) struct Ways {
     groups: BTreeMap<UserId, Vec<GroupId>>,

@@ -1,4 +1,4 @@
-//! Whether the audit log contains every change.
+//! Checks whether the audit log contains every change.
 
 use super::{Finding, error, warning, well};
 use crate::{operations, output};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(100);
 
-/// Whether some changes have no line in the log yet, and the reason.
+/// The finding about the audit log: whether some changes have no line in it yet, and the reason.
 pub(super) fn changes(data: &Path, lmdb: &Lmdb) -> Finding {
     let what = "audit log";
     let mut waited = Duration::ZERO;

@@ -28,8 +28,8 @@ impl Before {
         }
     }
 
-    /// A text about the changes that a restore of this copy has undone. It also says where these changes are listed. `None` if no change was undone.
-    /// `at` is the revision of the restore.
+    /// A text about the changes that a restore has undone. It also says where these changes are listed, and warns if the copy is from another store.
+    /// `None` if there is nothing to report. `origin` describes the restored copy, and `at` contains the revision of the restore.
     pub(super) fn undone(self, origin: &Origin, at: At, data: &Path, is_set_aside: bool) -> Option<String> {
         // The restore itself is a change. Its revision follows the newest revision of the old facts, or the revision of the copy if that is newer.
         let lost = at.revision.0.saturating_sub(origin.revision).saturating_sub(1);

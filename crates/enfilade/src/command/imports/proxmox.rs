@@ -75,8 +75,8 @@ fn next(home: &Home, directory: &Path, report: &Report, terms: ProxmoxTerms) -> 
             some(&factors)
         );
         let mut commands = vec![passwd(first)];
-        // A record of this server may differ from the record with the same name in the source. If this is possible, the report does not propose this
-        // command. The reason: the command would give the passwords, roles and tokens of the source to records of this server.
+        // A record of this server may differ from the record with the same name in the source. If this is possible, the report does not propose an
+        // import with `--same-source`, because it would give the passwords, roles and tokens of the source to records of this server.
         if !report.has_doubts() && !passwords(Imported::needs_second_factor).is_empty() {
             why.push_str(", or import their old passwords, which are then enough without a second factor");
             let all = format!("import proxmox {directory} --without-second-factor --same-source");

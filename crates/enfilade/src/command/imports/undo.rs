@@ -36,7 +36,7 @@ impl Before {
         if self.had_facts || !is_gone() {
             return;
         }
-        // The store was removed while this process held the lock of the store. If a store exists now, another process has made it since the removal.
+        // This process held the lock of the store during the removal. So another process uses the keys only if it has made a new store since then.
         if !self.had_keys {
             let _ = std::fs::remove_dir_all(self.data.join(KEYS));
         }

@@ -199,8 +199,8 @@ fn with_lines(text: &str, lines: &str) -> String {
 }
 
 /// The group to which the user must be added, so that the user may enter the directory of the socket. `None` if the user may enter the directory
-/// already. Fails if the server cannot create the socket in this directory. Also fails if a user other than root and the user of the server can
-/// create files in it.
+/// already. Fails if the server cannot create the socket in the directory, or if another user except root can create files in it. Also fails if no
+/// group can give the user access only to the socket.
 fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option<String>> {
     let directory = socket.parent().unwrap_or(Path::new("/"));
     let meta = std::fs::metadata(directory).with_context(|| match socket == Path::new(SOCKET) {
@@ -236,7 +236,8 @@ fn needed_group(home: &Home, socket: &Path, user: &str) -> anyhow::Result<Option
     if groups_of(&groups, user).contains(&Gid::from_raw(meta.gid())) {
         return Ok(None);
     }
-    // The command must give the user of the proxy access only to the socket. A member of another group could also get access to other files.
+    // The user of the proxy must get access only to the socket. A group other than the group of the data directory may give access to other files.
+    // With `[facts] group`, the group of the data directory gives access to the data.
     if meta.gid() != data.gid() || home.config.facts.group.is_some() {
         bail!(
             "the directory `{}` of the socket belongs to a group that may also give access to other files, so this command does not add {user} to the group. Add \

@@ -67,8 +67,8 @@ impl Service {
         }
     }
 
-    /// Starts the service if `agreed` is set, and gives it access to a datastore outside of the data directory. Otherwise returns the command that
-    /// starts or restarts the server, if a start or restart is needed.
+    /// If `agreed` is set and this process may start the service, starts it, and gives it access to a datastore outside of the data directory.
+    /// Otherwise returns the command that starts or restarts the server, if a start or restart is needed.
     pub(super) fn start(&self, home: &Home, datastore: &str, agreed: bool) -> anyhow::Result<Running> {
         let outside = Some(datastore).filter(|path| !Path::new(path).starts_with(&home.data));
         let Service::Systemd { is_root } = self else {

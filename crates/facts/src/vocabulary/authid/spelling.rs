@@ -5,7 +5,7 @@ use crate::limits;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode};
 use std::fmt;
 
-/// The characters that an encoded name contains as they are.
+/// The ASCII characters that an encoded name does not contain as they are: all characters except letters, digits, `-`, `_` and `.`.
 const UNENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 fn encoded(text: &str) -> PercentEncode<'_> {

@@ -105,7 +105,7 @@ fn a_watch_comes_back_with_its_directory() {
 
 #[test]
 fn whoever_read_an_older_version_is_refused_and_reads_again() {
-    /// Before the first commit to this source, another process mirrors a newer version of the file.
+    /// A source of a slow process: before its first commit, another process mirrors a newer version of the file.
     struct Overtaken<'a> {
         source: &'a Memory,
         other: std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,

@@ -92,7 +92,8 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
     let mut n = 0;
-    // Each case contains the part of the reserve that is left. For each kind of change, the case also says whether the change is committed.
+    // Each case contains the disk space behind the end of the file, in bytes. For each kind of change, the case also says whether the change is
+    // committed.
     for (left, expected) in [
         (RESERVE_BYTES / 2 * 3, [true, true, true]),
         (RESERVE_BYTES, [false, true, true]),
@@ -129,8 +130,8 @@ fn on_a_full_disk_each_kind_of_change_leaves_disk_space_for_the_next() {
 fn a_refused_change_does_not_take_others_with_it() {
     let scratch = Scratch::new();
     let lmdb = open_on(&scratch.path().join("facts"), full);
-    // If there is no reserve, a change is refused before it is written. If exactly the reserve is left, the change is refused after all changes of
-    // the transaction were written.
+    // If there is no reserve, a change that gives rights is refused before it is written. If exactly the reserve is left, such a change is refused
+    // after all changes of the transaction were written.
     for (n, left) in [(10, 0), (20, RESERVE_BYTES)] {
         leave(&lmdb, left);
         let takes = takes(Requester::Administrator, n);

@@ -43,8 +43,8 @@ impl Bench {
         self.source.commit(&change).unwrap();
     }
 
-    /// `path who roles` for each assignment of the file. `!` means that the assignment refuses access because of an error, and `?` means that the
-    /// assignment has an error, but still applies.
+    /// The text `path who roles` for each assignment that comes from `acl.cfg`. `!` means that the assignment refuses access because of an error, and
+    /// `?` means that the assignment has an error, but still applies.
     fn roles(&self) -> Vec<String> {
         let rows = self.read(|view| view.list::<Assignment>(&[]));
         let kept = rows.into_iter().filter(|(key, _)| matches!(key.who, Who::Named(_)));
