@@ -2,15 +2,12 @@
 
 use super::listing::Listing;
 use super::{CertificateFiles, is_settled, path_of};
-use enfilade_sources::files::certificates::{identity_of, identity_of_whole};
+use enfilade_sources::files::certificates::{OpenDirectory, identity_of_whole};
 use enfilade_tls::CertificateFile;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The number of files after which a thread that looks for changed files lets other threads run. This is about 50 µs of work.
-const BETWEEN_YIELDS: usize = 32;
 
 impl CertificateFiles {
     /// Files that may have changed since they were verified or last read.
@@ -22,28 +19,24 @@ impl CertificateFiles {
     ) -> Vec<OsString> {
         let with_companions = listing.with_companions();
         let looked = self.looked.load(Ordering::Relaxed);
+        // If the directory cannot be opened, every file counts as changed, and the attempt to read a file gives the error.
+        let Ok(directory) = OpenDirectory::open(&listing.base) else { return names.to_vec() };
         let is_same = |name: &OsString| {
             let text = path_of(&listing.base, name);
             let Some(known) = known(&text) else { return false };
             let path = Path::new(&text);
             let has_companions = with_companions.contains(path);
-            let identity = if has_companions { identity_of_whole(path) } else { identity_of(path) };
+            let identity = if has_companions { identity_of_whole(path) } else { directory.identity_of(name) };
             identity
                 .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
         };
+        // The server makes handshakes during this work, so one core does not take part.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(cores).max(1);
-        let changed_of = |names: &[OsString]| {
-            let few = |few: &[OsString]| -> Vec<OsString> {
-                // The server makes handshakes during this work. A handshake that waits for a core goes first.
-                std::thread::yield_now();
-                few.iter().filter(|name| !is_same(name)).cloned().collect()
-            };
-            names.chunks(BETWEEN_YIELDS).flat_map(few).collect::<Vec<_>>()
-        };
+        let share = names.len().div_ceil(cores.saturating_sub(1).max(1)).max(1);
         std::thread::scope(|scope| {
-            let running: Vec<_> =
-                names.chunks(share).map(|names| scope.spawn(move || changed_of(names))).collect();
+            let of =
+                |names: &[OsString]| names.iter().filter(|name| !is_same(name)).cloned().collect::<Vec<_>>();
+            let running: Vec<_> = names.chunks(share).map(|names| scope.spawn(move || of(names))).collect();
             running.into_iter().flat_map(|one| one.join().unwrap_or_default()).collect()
         })
     }

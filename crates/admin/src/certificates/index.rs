@@ -15,10 +15,10 @@ use super::{CertificateFiles, path_of};
 use enfilade_facts::MemoSeed;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_sources::files::atomic;
-use enfilade_sources::files::certificates::{Identity, identity_of, identity_of_whole, read_index};
+use enfilade_sources::files::certificates::{Identity, OpenDirectory, identity_of_whole, read_index};
 use enfilade_tls::{Algorithm, CertificateFile, Certificates, DigestedLeaf};
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -183,10 +183,11 @@ impl CertificateFiles {
         files: &mut Vec<Arc<CertificateFile>>,
     ) -> Vec<OsString> {
         let with_companions = if index.is_trusted { Default::default() } else { listing.with_companions() };
-        let is_same = |path: &Path, known: &Known| {
+        let Ok(directory) = OpenDirectory::open(&listing.base) else { return listing.names.clone() };
+        let is_same = |name: &OsStr, path: &Path, known: &Known| {
             let identity = match with_companions.contains(path) {
                 true => identity_of_whole(path),
-                false => identity_of(path),
+                false => directory.identity_of(name),
             };
             identity.is_ok_and(|identity| identity == known.identity)
         };
@@ -200,7 +201,7 @@ impl CertificateFiles {
                 let path = Path::new(&text);
                 let known = index.leaves.get(&*text).filter(|known| {
                     let has_what_it_needs = known.has_names || !listing.needs_names(path);
-                    has_what_it_needs && (index.is_trusted || is_same(path, known))
+                    has_what_it_needs && (index.is_trusted || is_same(name, path, known))
                 });
                 let Some(Known { identity, leaf, .. }) = known else {
                     unknown.push(name.clone());

@@ -16,7 +16,7 @@ pub use watch::{Changed, ChangedFiles, DirectoryWatch};
 
 use super::bounded;
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -365,10 +365,35 @@ pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// When the file does not exist, is not a regular file, or is larger than 1 MiB.
-pub fn identity_of(file: &Path) -> io::Result<Identity> {
-    let found = rustix::fs::stat(file)?;
-    regular(&found).map_err(io::Error::other)?;
-    Ok(identity(&found))
+fn identity_of(file: &Path) -> io::Result<Identity> {
+    regular_identity(&rustix::fs::stat(file)?)
+}
+
+fn regular_identity(found: &Stat) -> io::Result<Identity> {
+    regular(found).map_err(io::Error::other)?;
+    Ok(identity(found))
+}
+
+/// An open directory of certificates. For a file in it, the kernel need not resolve the path of the directory again.
+#[derive(Debug)]
+pub struct OpenDirectory(OwnedFd);
+
+impl OpenDirectory {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        open_directory(directory).map(OpenDirectory)
+    }
+
+    /// The identity of a file of this name. If `name` is an absolute path, the file at this path. The content of the file is not read.
+    ///
+    /// # Errors
+    /// When the file does not exist, is not a regular file, or is larger than 1 MiB.
+    pub fn identity_of(&self, name: &OsStr) -> io::Result<Identity> {
+        regular_identity(&statat(&self.0, name, AtFlags::empty())?)
+    }
 }
 
 fn identity(found: &Stat) -> Identity {
