@@ -33,8 +33,9 @@ pub(crate) fn goals() -> Vec<Goal> {
              each; the order changes each time. Each time, {CONNECTIONS} connections send {EACH} requests each, one after the other; each connection has \
              one token. The file has {FILE_BYTES} bytes. The value is the mean of the {PAIRS} ratios"
         );
-        let what =
-            format!("CPU time of {what} with the limits of the process, divided by its CPU time without them");
+        let what = format!(
+            "CPU time of {what} with the limits of the process, divided by its CPU time without them"
+        );
         Goal::new(id, limit, "times", what, work)
     };
     REQUESTS.map(goal).into()
