@@ -6,10 +6,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_encode
 use std::fmt;
 
 /// The ASCII characters that an encoded name does not contain as they are: all characters except letters, digits, `-`, `_` and `.`.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+const TO_ENCODE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 fn encoded(text: &str) -> PercentEncode<'_> {
-    percent_encode(text.as_bytes(), ENCODED)
+    percent_encode(text.as_bytes(), TO_ENCODE)
 }
 
 /// Encodes a text as [`encoded`] does. The text can come from a client, so it can have any length. If the text is longer than the longest name, it is
