@@ -155,7 +155,7 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure>
         let name = names(kind).next().unwrap_or_default();
         let mut alone = Samples::default();
         for _ in 0..ROUNDS {
-            alone.push(library::handshake(&directory.join(format!("{kind:07}.pem")), &name, EACH)?);
+            alone.push(library::handshake(&full, &directory.join(format!("{kind:07}.pem")), &name, EACH)?);
         }
         let alone = report.middle(
             &format!("a handshake, {what}, full, rustls with AWS-LC in memory, the server's side, CPU"),

@@ -1,28 +1,32 @@
 //! The lowest cost of a handshake (its floor): the library rustls with AWS-LC makes handshakes in memory, without a socket and without a server.
 
-use super::handshakes::client;
 use crate::Failure;
 use crate::stopwatch::thread_nanos;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
-use rustls::{ClientConnection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The CPU of the server's side of each of `count` full handshakes with this certificate, in microseconds. The server sends no session tickets.
-pub(super) fn handshake(bundle: &Path, name: &str, count: usize) -> Result<f64, Failure> {
+pub(super) fn handshake(
+    client: &Arc<ClientConfig>,
+    bundle: &Path,
+    name: &str,
+    count: usize,
+) -> Result<f64, Failure> {
     let chain = CertificateDer::pem_file_iter(bundle)?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(bundle)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13])?;
     let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
     config.send_tls13_tickets = 0;
-    let (config, client) = (Arc::new(config), client(false)?);
+    let config = Arc::new(config);
     let mut nanos = 0.0;
     for _ in 0..count {
-        let mut asking = ClientConnection::new(Arc::clone(&client), ServerName::try_from(name.to_owned())?)?;
+        let mut asking = ClientConnection::new(Arc::clone(client), ServerName::try_from(name.to_owned())?)?;
         let mut asked = Vec::new();
         asking.write_tls(&mut asked)?;
         let began = thread_nanos();

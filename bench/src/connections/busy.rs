@@ -42,7 +42,7 @@ pub(super) fn goals() -> Vec<Goal> {
 /// Measures all servers, and the loop without a server.
 pub(super) fn run(report: &mut Report, size: &Size, place: &Path) -> Result<(), Failure> {
     std::fs::create_dir(place)?;
-    let servers = Servers::start(report, Protocol::Http2, place)?;
+    let servers = Servers::start(report, false, place)?;
     let floor = Floor::start(place, &PAGE.below(&place.join("files")))?;
     let mut all = vec![(&floor.measured, Samples::default())];
     all.extend(servers.measured.iter().map(|server| (server, Samples::default())));

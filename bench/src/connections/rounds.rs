@@ -36,7 +36,7 @@ pub(super) fn run(
     connections: usize,
     place: &Path,
 ) -> Result<(), Failure> {
-    let servers = Servers::start(report, protocol, place)?;
+    let servers = Servers::start(report, protocol == Protocol::Http1, place)?;
     let mut all = Vec::new();
     for server in &servers.measured {
         all.push(Series::begin(server, protocol)?);

@@ -1,6 +1,5 @@
 //! The measured servers. All serve the same files, and write a log line for each request.
 
-use super::line::Protocol;
 use super::nginx::Nginx;
 use super::{IDLE_SECONDS, PAGE, SMALL_FILE};
 use crate::Failure;
@@ -20,7 +19,7 @@ pub(super) struct Measured {
 
 /// The running servers, ended when dropped.
 pub(super) struct Servers {
-    /// Enfilade first, then the other servers that are installed. For HTTP/1.1, the last one is the loop without a server.
+    /// Enfilade first, then the other servers that are installed, and then the loop without a server, if it is measured, too.
     pub(super) measured: Vec<Measured>,
     _floor: Option<PlainLoop>,
     _enfilade: Server,
@@ -29,7 +28,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    pub(super) fn start(report: &mut Report, protocol: Protocol, place: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(report: &mut Report, has_loop: bool, place: &Path) -> Result<Self, Failure> {
         let files = place.join("files");
         let maker = Maker::new()?;
         maker.directory(&files, 0o755)?;
@@ -52,7 +51,7 @@ impl Servers {
         let measured = peers.into_iter().zip(certificates);
         let mut measured: Vec<_> =
             measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
-        let floor = (protocol == Protocol::Http1).then(|| PlainLoop::start(&SMALL_FILE.below(&files)));
+        let floor = has_loop.then(|| PlainLoop::start(&SMALL_FILE.below(&files)));
         let floor = floor.transpose()?;
         measured.extend(floor.iter().map(|it| Measured { peer: it.peer(), certificate: PathBuf::new() }));
         Ok(Servers { measured, _floor: floor, _enfilade: enfilade, _apache: apache, _nginx: nginx })

@@ -407,8 +407,7 @@ impl Follower {
         }
     }
 
-    /// Asks etcd for a proof, and applies the log up to its present end. In some ticks, also renews the beat, looks for processes without a beat, and
-    /// trims the log.
+    /// Asks for a proof, and applies the log up to its end. In some ticks, also renews the beat, looks for processes without a beat, trims the log.
     async fn look(&mut self, is_tick: bool) -> Result<(), ReplicaError> {
         let ticks = self.ticks;
         let is_due = |every: u32| is_tick && ticks.is_multiple_of(every);
@@ -452,8 +451,7 @@ impl Follower {
         let head = log.renew_during(&registration, caught_up).await?;
         match proof.files_followed {
             true => self.state.files_followed.store(asked, Ordering::Release),
-            // It is possible that the record `files/following` had the lease of another process of this machine, and that etcd deleted the record
-            // when that process ended. If this process follows the edited files, it writes the record again.
+            // If another process of this machine made the record `files/following`, etcd deleted the record when that process ended.
             false => self.said_files = false,
         }
         // The files member is stored before the proof, because a request reads the files member after the proof.
