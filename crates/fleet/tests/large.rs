@@ -115,7 +115,10 @@ fn a_large_change_is_made_although_others_change_facts_meanwhile() {
     wait_until("both are current", || first.is_current() && second.is_current());
     assert_eq!((number(&first).1, first.at()), (added, second.at()));
     let refused = first.commit(&large(64));
-    assert!(refused.as_ref().is_err_and(|why| why.to_string().contains("the maximum is 67108864")), "{refused:?}");
+    assert!(
+        refused.as_ref().is_err_and(|why| why.to_string().contains("the maximum is 67108864")),
+        "{refused:?}"
+    );
     assert!(first.is_current());
     // A store in LMDB can apply the change, too.
     let of_others = Arc::new(Lmdb::open(&directory).unwrap());
