@@ -9,7 +9,7 @@ pub(crate) mod peer;
 
 use crate::Failure;
 use crate::goals::Goal;
-use crate::plain_loop::PlainLoop;
+use crate::loop_process::LoopProcess;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Samples};
 use crate::scratch::Scratch;
@@ -303,13 +303,13 @@ impl Compare<'_> {
             })?;
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
-        let (floor, mut spent) = (PlainLoop::start(&source)?, Samples::default());
+        let (floor, mut spent) = (LoopProcess::plain(&source)?, Samples::default());
         for _ in 0..self.size.rounds_of_gets {
             let before = (floor.peer().cpu)()?;
             curl(&floor.peer(), &[], "/large?[1-10]", "http")?;
             spent.push(((floor.peer().cpu)()? - before) / 10.0);
         }
-        let what = format!("GET of a large file by http, CPU, {}", PlainLoop::NAME);
+        let what = format!("GET of a large file by http, CPU, {}", LoopProcess::NAME);
         self.report.middle(&what, self.size.many as u64, &spent, "s");
         drop(floor);
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();

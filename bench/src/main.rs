@@ -23,6 +23,7 @@ mod goals;
 mod growth;
 mod identity;
 mod import;
+mod loop_process;
 mod machine;
 mod memory_reads;
 mod passage;

@@ -2,8 +2,6 @@
 //! loop parses no header field, judges nothing, and writes no log.
 
 use crate::Failure;
-use crate::content::peer::Peer;
-use crate::stopwatch::{Child, cpu_nanos, pause};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -14,58 +12,14 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-const TURNS: u32 = 100;
 const EVENTS: usize = 256;
 /// The maximum length of a request head, in bytes.
 const HEAD: usize = 4_096;
 /// The most bytes that one call sends from a file.
 const PIECE: usize = 1 << 30;
-
-/// The running loop, ended when dropped.
-pub(crate) struct PlainLoop {
-    address: SocketAddr,
-    child: Child,
-}
-
-impl PlainLoop {
-    pub(crate) const NAME: &'static str = "a loop without a server";
-
-    /// Starts the loop in a process of its own. It answers each request with the content of `file`.
-    pub(crate) fn start(file: &Path) -> Result<Self, Failure> {
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["plain-loop", &address.to_string()]).arg(file);
-        let child = Child::start(&mut command)?;
-        for _ in 0..TURNS {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(PlainLoop { address, child });
-            }
-            pause(Duration::from_millis(50));
-        }
-        Err("the loop without a server does not listen".into())
-    }
-
-    /// The loop as a measured server.
-    pub(crate) fn peer(&self) -> Peer {
-        let pid = self.child.0.id();
-        Peer {
-            name: Self::NAME,
-            address: self.address,
-            tls: self.address,
-            base: String::new(),
-            header: "X-Nobody: asks".to_owned(),
-            cpu: Box::new(move || Ok(cpu_nanos(pid)? / 1e9)),
-            resident: Box::new(move || crate::machine::resident_bytes(pid)),
-            up: PathBuf::new(),
-            syncs: false,
-        }
-    }
-}
 
 /// The connections of a core.
 struct Core {

@@ -6,7 +6,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, ConnectionCommon, ServerConfig, ServerConnection, SideData};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,24 +27,12 @@ pub(super) fn handshake(
     let mut nanos = 0.0;
     for _ in 0..count {
         let mut asking = ClientConnection::new(Arc::clone(client), ServerName::try_from(name.to_owned())?)?;
-        let mut asked = Vec::new();
-        asking.write_tls(&mut asked)?;
+        let asked = receive(&mut asking, &[])?;
         let began = thread_nanos();
         let mut answering = ServerConnection::new(Arc::clone(&config))?;
         let mut answer = receive(&mut answering, &asked)?;
         nanos += thread_nanos() - began;
-        let finished = {
-            let mut bytes = &*answer;
-            while !bytes.is_empty() {
-                asking.read_tls(&mut bytes)?;
-                asking.process_new_packets()?;
-            }
-            let mut finished = Vec::new();
-            while asking.wants_write() {
-                asking.write_tls(&mut finished)?;
-            }
-            finished
-        };
+        let finished = receive(&mut asking, &answer)?;
         let began = thread_nanos();
         answer = receive(&mut answering, &finished)?;
         nanos += thread_nanos() - began;
@@ -55,15 +43,15 @@ pub(super) fn handshake(
     Ok(nanos / count as f64 / 1e3)
 }
 
-/// Lets the server receive these bytes. Returns its answer.
-fn receive(server: &mut ServerConnection, mut bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+/// Lets one side receive these bytes. Returns its answer.
+fn receive<D: SideData>(side: &mut ConnectionCommon<D>, mut bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     while !bytes.is_empty() {
-        server.read_tls(&mut bytes)?;
-        server.process_new_packets()?;
+        side.read_tls(&mut bytes)?;
+        side.process_new_packets()?;
     }
     let mut answer = Vec::new();
-    while server.wants_write() {
-        server.write_tls(&mut answer)?;
+    while side.wants_write() {
+        side.write_tls(&mut answer)?;
     }
     Ok(answer)
 }

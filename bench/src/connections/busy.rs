@@ -7,6 +7,7 @@ use super::servers::{Measured, Servers};
 use super::{PAGE, ServedFile};
 use crate::Failure;
 use crate::goals::Goal;
+use crate::loop_process::LoopProcess;
 use crate::report::{Paired, Report};
 use crate::samples::Samples;
 use std::path::Path;
@@ -74,8 +75,8 @@ fn turn(server: &Measured, connections: usize, requests: u64) -> Result<f64, Fai
 fn tell(report: &mut Report, size: &Size, all: &[(&Measured, Samples)]) {
     let n = size.connections as u64;
     let of = |name: &str| all.iter().find(|(server, _)| server.peer.name == name).map(|(_, cpu)| cpu);
-    let (Some(floor), Some(ours)) = (of(Floor::NAME), of("Enfilade")) else { return };
-    let floor = report.middle(&format!("{WHAT}, {}", Floor::NAME), n, floor, "µs");
+    let (Some(floor), Some(ours)) = (of(LoopProcess::NAME), of("Enfilade")) else { return };
+    let floor = report.middle(&format!("{WHAT}, {}", LoopProcess::NAME), n, floor, "µs");
     for (peer, goal) in [("nginx", Some("busy-http2")), ("Apache", None)] {
         if let Some(theirs) = of(peer) {
             let what = match peer {

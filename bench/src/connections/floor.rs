@@ -4,66 +4,35 @@
 use super::http2::{self, DATA, END_HEADERS, END_STREAM, HEADERS, OK, PREFACE, SETTINGS};
 use super::servers::Measured;
 use crate::Failure;
-use crate::content::peer::Peer;
+use crate::loop_process::LoopProcess;
 use crate::peers::self_signed;
-use crate::stopwatch::{Child, cpu_nanos, pause};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The largest payload of a frame, if the client permits no larger one (RFC 9113 §6.5.2).
 const FRAME: usize = 16_384;
-const TURNS: u32 = 100;
 
 /// The running loop, ended when dropped.
 pub(super) struct Floor {
     pub(super) measured: Measured,
-    _child: Child,
+    _process: LoopProcess,
 }
 
 impl Floor {
-    pub(super) const NAME: &'static str = "a loop without a server";
-
     /// Starts the loop in a process of its own. It answers each request with the content of `file`.
     pub(super) fn start(scratch: &Path, file: &Path) -> Result<Self, Failure> {
         let place = scratch.join("floor");
         std::fs::create_dir(&place)?;
         let certificate = place.join("cert.pem");
         self_signed(&place.join("key.pem"), &certificate)?;
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["connections-floor", &address.to_string()]).arg(&place).arg(file);
-        let child = Child::start(&mut command)?;
-        let pid = child.0.id();
-        for _ in 0..TURNS {
-            if TcpStream::connect(address).is_ok() {
-                return Ok(Floor { measured: measured(pid, address, certificate), _child: child });
-            }
-            pause(Duration::from_millis(50));
-        }
-        Err("the loop without a server does not listen".into())
+        let process = LoopProcess::start("connections-floor", [place.as_path(), file])?;
+        Ok(Floor { measured: Measured { peer: process.peer(), certificate }, _process: process })
     }
-}
-
-fn measured(pid: u32, address: SocketAddr, certificate: std::path::PathBuf) -> Measured {
-    let peer = Peer {
-        name: Floor::NAME,
-        address,
-        tls: address,
-        base: String::new(),
-        header: "X-Nobody: asks".to_owned(),
-        cpu: Box::new(move || Ok(cpu_nanos(pid)? / 1e9)),
-        resident: Box::new(move || crate::machine::resident_bytes(pid)),
-        up: std::path::PathBuf::new(),
-        syncs: false,
-    };
-    Measured { peer, certificate }
 }
 
 /// Runs the loop, with a thread for each connection.

@@ -5,7 +5,7 @@ use super::planned::latencies;
 use super::servers::{Measured, Servers};
 use super::{EACH_SECOND, SMALL_FILE, Size};
 use crate::Failure;
-use crate::plain_loop::PlainLoop;
+use crate::loop_process::LoopProcess;
 use crate::report::{Paired, Report};
 use crate::samples::{Estimate, Percentile, Samples};
 use crate::stopwatch::pause;
@@ -126,7 +126,7 @@ fn tell(report: &mut Report, all: &[Series<'_>], name: &str, connections: u64, i
     }
     let Some((ours, others)) = all.split_first() else { return };
     let (loops, mut others): (Vec<_>, Vec<_>) =
-        others.iter().partition(|series| series.server.peer.name == PlainLoop::NAME);
+        others.iter().partition(|series| series.server.peer.name == LoopProcess::NAME);
     others.sort_by(|one, other| one.p99.median().total_cmp(&other.p99.median()));
     let goal = is_judged.then_some("p99-10000");
     let p99 = Figure {
@@ -162,7 +162,7 @@ impl Figure {
     ) {
         let (ours, unit) = ((self.of)(ours), self.unit);
         let floor = floor.map(|floor| {
-            report.middle(&format!("{}, {}", self.name, PlainLoop::NAME), n, (self.of)(floor), unit).value
+            report.middle(&format!("{}, {}", self.name, LoopProcess::NAME), n, (self.of)(floor), unit).value
         });
         let Some((first, rest)) = others.split_first() else {
             report.middle(&format!("{}, Enfilade", self.name), n, ours, unit);

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::content::apache::{Apache, MODULES};
 use crate::content::files::{self, Maker, content};
 use crate::content::peer::{self, Peer};
-use crate::plain_loop::PlainLoop;
+use crate::loop_process::LoopProcess;
 use crate::report::Report;
 use crate::served::Server;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) struct Measured {
 pub(super) struct Servers {
     /// Enfilade first, then the other servers that are installed, and then the loop without a server, if it is measured, too.
     pub(super) measured: Vec<Measured>,
-    _floor: Option<PlainLoop>,
+    _floor: Option<LoopProcess>,
     _enfilade: Server,
     _apache: Option<Apache>,
     _nginx: Option<Nginx>,
@@ -51,7 +51,7 @@ impl Servers {
         let measured = peers.into_iter().zip(certificates);
         let mut measured: Vec<_> =
             measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
-        let floor = has_loop.then(|| PlainLoop::start(&SMALL_FILE.below(&files)));
+        let floor = has_loop.then(|| LoopProcess::plain(&SMALL_FILE.below(&files)));
         let floor = floor.transpose()?;
         measured.extend(floor.iter().map(|it| Measured { peer: it.peer(), certificate: PathBuf::new() }));
         Ok(Servers { measured, _floor: floor, _enfilade: enfilade, _apache: apache, _nginx: nginx })

@@ -194,6 +194,14 @@ pub fn real_path(path: &Path) -> PathBuf {
     joined.unwrap_or_else(|| path.to_owned())
 }
 
+/// The present path of an open file or directory, as the kernel reports it.
+pub(crate) fn path_of(opened: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    let path = readlinkat(CWD, link, Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+}
+
 /// The file system of a file or directory, and the path within that file system.
 struct OnDisk {
     /// The device number of the file system, as the kernel lists it.
@@ -217,11 +225,8 @@ impl OnDisk {
 
     /// Finds an open file or directory; `None` if its mount is not listed.
     fn of(opened: BorrowedFd<'_>, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
-        use std::os::fd::AsRawFd as _;
         let found = io::retry_on_intr(|| statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID))?;
-        let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        let path = readlinkat(CWD, link, Vec::new())?;
-        let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+        let path = path_of(opened)?;
         let number = found.stx_mnt_id.to_string();
         let of_mount = |line: &&[u8]| line.split(|byte| *byte == b' ').next() == Some(number.as_bytes());
         let Some(line) = mounts.split(|byte| *byte == b'\n').find(of_mount) else { return Ok(None) };

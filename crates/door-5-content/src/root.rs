@@ -6,12 +6,12 @@ use crate::kinds::{OPENING_NOTHING, is_file};
 use crate::node::{Node, object_at};
 use crate::patience::{Blocking, Cached, Patience};
 use crate::refuse::{Refusal, is_absent};
-use crate::reserved::ReservedPaths;
+use crate::reserved::{ReservedPaths, path_of};
 use crate::tree::{Tree, TreeState};
 use crate::watch::mount_of;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
-use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
@@ -90,12 +90,10 @@ impl Root {
     /// [`Refusal::RootUnavailable`] when the system call fails.
     pub fn usage(&self) -> Result<Usage, Refusal> {
         let found = io::retry_on_intr(|| fstatvfs(&self.directory));
-        let path = || {
-            let link = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
-            std::fs::read_link(link).map_or_else(|_| String::new(), |path| path.display().to_string())
-        };
-        let found =
-            found.map_err(|errno| Refusal::RootUnavailable { path: path(), errno: errno.to_string() })?;
+        let found = found.map_err(|errno| {
+            let path = path_of(self.directory.as_fd()).unwrap_or_default();
+            Refusal::RootUnavailable { path: path.display().to_string(), errno: errno.to_string() }
+        })?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         let used = found.f_blocks.saturating_sub(found.f_bfree);
         Ok(Usage { total: bytes(found.f_blocks), used: bytes(used), available: bytes(found.f_bavail) })
