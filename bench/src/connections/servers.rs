@@ -11,10 +11,10 @@ use crate::report::Report;
 use crate::served::Server;
 use std::path::{Path, PathBuf};
 
-/// A measured server, and the file of its certificate.
+/// A measured server, and the file of its certificate. `None` if the server does not speak TLS.
 pub(super) struct Measured {
     pub(super) peer: Peer,
-    pub(super) certificate: PathBuf,
+    pub(super) certificate: Option<PathBuf>,
 }
 
 /// The running servers, ended when dropped.
@@ -50,10 +50,10 @@ impl Servers {
         enfilade.settle()?;
         let measured = peers.into_iter().zip(certificates);
         let mut measured: Vec<_> =
-            measured.map(|(peer, certificate)| Measured { peer, certificate }).collect();
+            measured.map(|(peer, certificate)| Measured { peer, certificate: Some(certificate) }).collect();
         let floor = has_loop.then(|| LoopProcess::plain(&SMALL_FILE.below(&files)));
         let floor = floor.transpose()?;
-        measured.extend(floor.iter().map(|it| Measured { peer: it.peer(), certificate: PathBuf::new() }));
+        measured.extend(floor.iter().map(|it| Measured { peer: it.peer(), certificate: None }));
         Ok(Servers { measured, _floor: floor, _enfilade: enfilade, _apache: apache, _nginx: nginx })
     }
 }
