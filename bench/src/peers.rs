@@ -18,7 +18,7 @@ pub(crate) fn tell_libxcrypt(report: &mut Report) {
     report.peer(
         "libxcrypt",
         libxcrypt::version(),
-        "called by perl's `crypt`, in a process for each hash at once",
+        "called by perl's `crypt`; each thread that computes a hash uses a separate process of perl",
     );
 }
 

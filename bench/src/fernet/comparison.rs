@@ -37,8 +37,9 @@ pub(crate) fn goals() -> Vec<Goal> {
 /// The samples of Keystone and of Enfilade with one catalog.
 #[derive(Default)]
 struct Turns {
-    /// CPU microseconds of a validation: of Keystone's own processes, and of its database and memcached.
+    /// CPU microseconds of a validation, of Keystone's own processes.
     theirs: Samples,
+    /// CPU microseconds of a validation, of the database and the memcached that Keystone uses.
     behind: Samples,
     their_rate: Samples,
     ours: Samples,

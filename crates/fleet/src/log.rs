@@ -95,7 +95,7 @@ pub enum LogError {
     },
     /// etcd already has a beat (a record that a running process renews) with the id of this process.
     #[error(
-        "etcd already has a registration `{id}`, so this server cannot register yet, and refuses requests. It tries again, and usually registers in about 2 s. If this takes longer, check the latency of etcd, and make sure that no server on another machine uses a copy of this data directory"
+        "etcd already has a registration `{id}`, so this server cannot register yet, and refuses requests. It tries again, and usually registers in about 2 s. If this takes longer, check the latency of etcd, and make sure that no clone of this running virtual machine is in use"
     )]
     Taken {
         /// The id.

@@ -1,4 +1,5 @@
-//! Tests of reviews: all rights on a target at the same time, and the names that a principal knows.
+//! Tests of the two functions for `acl review`: the mask of all rights that a principal has on a target, and the names of the principal's own user and
+//! groups for the SIDs of an ACL.
 
 use super::{Facts, NOW, acl, alice, group_sid, memo, path, subject};
 use crate::ask::{NodeKind, Subject};

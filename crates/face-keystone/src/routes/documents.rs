@@ -514,7 +514,7 @@ fn rules() -> String {
         let reason = elsewhere.or_else(not_served).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // Some rules that Keystone prints contain methods for which Keystone itself answers 405. This server does not have these methods.
+            // Some rules that Keystone prints contain methods that Keystone itself answers only with an error. This server does not have these methods.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented, except {}", some.join(", "))
             }
